@@ -16,11 +16,11 @@ export class CudaIpcError extends Error {
     code: ErrorCode,
     message: string,
     {
-      remedy = errorCodes[code].remedy,
       cause,
+      remedy = errorCodes[code].remedy,
     }: { readonly cause?: unknown; readonly remedy?: string | undefined } = {},
   ) {
-    // Node would print `[cause]: undefined`.
+    // Not `{ cause: undefined }`: Node would print it.
     super(message, cause === undefined ? undefined : { cause });
     this.code = code;
     this.remedy = remedy;

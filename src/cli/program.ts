@@ -121,7 +121,7 @@ function addHub(program: Command, context: CommandContext): void {
   addHubCheckConfig(hub, context);
 }
 
-/** `cuda-ipc help hub serve`, which the parser's own help command does not do for two words. */
+/** Adds `cuda-ipc help hub serve`. The parser's own help command takes only one word. */
 function addHelp(program: Command): void {
   program
     .command("help")
@@ -139,7 +139,7 @@ function addHelp(program: Command): void {
     });
 }
 
-/** Before any command prints: what makes all of them fail. A wrong variable is wrong usage. */
+/** Reports a problem that all commands would have, before any prints. A wrong variable is misuse. */
 function checkEnvironment(): void {
   probeNativeCalls();
   try {
@@ -150,8 +150,8 @@ function checkEnvironment(): void {
 }
 
 /**
- * Makes the parser's message printable. The parser repeats arguments as they are, and adds one line
- * break of its own, before a proposal.
+ * Makes the parser's message printable. The parser repeats arguments unescaped, and puts one line
+ * break before a proposal.
  */
 function parserWords(text: string): string {
   const [problem = "", ...proposals] = text

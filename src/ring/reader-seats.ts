@@ -1,7 +1,7 @@
 /**
- * The readers of a channel as its writer sees them: how far they let it go, what they hold, who
- * sleeps. A seat can change hands during a look, so contradicting words are read a second time.
- * If they still contradict themselves, their reader is expelled.
+ * The writer's view of the readers: how far they let it write, which slots they hold, and which of
+ * them sleep. A seat can change hands during a look, so contradicting words are read a second time.
+ * If they still contradict each other, the reader is expelled.
  */
 import { CLAIMS, readerStates } from "./channel-layout.js";
 import type { ControlWords } from "./control-words.js";
@@ -89,7 +89,7 @@ export class ReaderSeats {
 
   /**
    * Looks at all readers. Returns the position up to which no reader that is waited for needs a
-   * slot. A reader that is about to attach may come to stand further on.
+   * slot. A reader that is about to attach may begin further on.
    * @param published as in the control file, of which this is the only writer
    */
   bound(published: number): number {
@@ -114,7 +114,7 @@ export class ReaderSeats {
     return false;
   }
 
-  /** Calls back for what streams of lossy readers still hold. Nobody rings when they are done. */
+  /** Calls back for each slot that a lossy reader's stream still holds. No bell tells its end. */
   pendingHolds(each: (seat: number, value: number) => void): void {
     for (const seat of this.#seats) {
       if (mayHold(seat)) seat.page.pendingClaims((value) => each(seat.index, value));

@@ -20,7 +20,12 @@ import { type ClientChannels, ClientLink } from "./client-link.js";
 import { failureText } from "./failure-report.js";
 import type { ServiceMessage } from "./service-message.js";
 import { checkServiceName } from "./service-names.js";
-import { type ClientPlan, type ConnectServiceOptions, clientPlan } from "./service-options.js";
+import {
+  type ClientPlan,
+  type ConnectServiceOptions,
+  checkHub,
+  clientPlan,
+} from "./service-options.js";
 import { WorkerSearch } from "./worker-search.js";
 
 export interface RequestOptions extends WaitOptions {
@@ -300,5 +305,6 @@ export function connectService(
   name: string,
   options: ConnectServiceOptions = {},
 ): ServiceClient {
+  checkHub(hub);
   return new ServiceClient(hub, name, options);
 }

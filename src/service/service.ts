@@ -16,7 +16,13 @@ import { FairQueue } from "./fair-queue.js";
 import type { ReplyOptions, ReplySlot } from "./reply-slot.js";
 import type { ServiceRequest } from "./service-message.js";
 import { checkServiceName } from "./service-names.js";
-import { checkServe, type ServeOptions, type ServicePlan, servicePlan } from "./service-options.js";
+import {
+  checkHub,
+  checkServe,
+  type ServeOptions,
+  type ServicePlan,
+  servicePlan,
+} from "./service-options.js";
 import { WorkerLink } from "./worker-link.js";
 import { WorkerOffers } from "./worker-offers.js";
 
@@ -256,6 +262,7 @@ export async function serve<Q extends DType, R extends DType>(
   options: ServeOptions<Q, R>,
   handler: ServiceHandler<Q, R>,
 ): Promise<Service<Q, R>> {
+  checkHub(hub);
   checkServiceName(name);
   checkServe(options);
   checkFunction("handler", handler);

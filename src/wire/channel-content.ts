@@ -24,7 +24,7 @@ import { count, positive } from "./schemas.js";
 
 export const channelRoleSchema = v.picklist(["reader", "writer", "observer"]);
 /** The seat of a reader, from 0. */
-export const placeSchema = v.pipe(count, v.maxValue(limits.channelReadersMax - 1));
+export const seatSchema = v.pipe(count, v.maxValue(limits.channelReadersMax - 1));
 
 export type ChannelRole = v.InferOutput<typeof channelRoleSchema>;
 
@@ -49,8 +49,8 @@ export const channelFdsAt = {
   data: 0,
   control: 1,
   roomBell: 2,
-  page: (place: number) => 3 + 2 * place,
-  bell: (place: number) => 4 + 2 * place,
+  page: (seat: number) => 3 + 2 * seat,
+  bell: (seat: number) => 4 + 2 * seat,
 } as const;
 
 /** The index of each descriptor among those of a reader. */

@@ -4,7 +4,7 @@
  * same id. docs/protocol.md explains them. These schemas are what is enforced.
  */
 import * as v from "valibot";
-import { channelRoleSchema, placeSchema } from "./channel-content.js";
+import { channelRoleSchema, seatSchema } from "./channel-content.js";
 import { descriptorSchema } from "./descriptor.js";
 import { hubStatusSchema } from "./hub-status.js";
 import { count, goodName, positive, word } from "./schemas.js";
@@ -130,7 +130,7 @@ const holder = v.strictObject({
   sinceMs: count,
   /** For a channel; `place` is the seat of a reader. */
   role: v.optional(channelRoleSchema),
-  place: v.optional(placeSchema),
+  place: v.optional(seatSchema),
 });
 
 export type Holder = v.InferOutput<typeof holder>;
@@ -199,11 +199,11 @@ export const resultSchemas = {
     object: positive,
     lease: positive,
     descriptor: descriptorSchema,
-    place: v.optional(placeSchema),
+    place: v.optional(seatSchema),
   }),
   /**
-   * `found` says what kept the open waiting. It is missing if the open waited no more or nobody
-   * asked.
+   * `found` says what kept the open waiting. It is missing if the open no longer waited, or if the
+   * request did not ask for it.
    */
   cancel: v.strictObject({ found: v.optional(v.pipe(v.string(), v.maxLength(1024))) }),
   release: none,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ._control import check_control, write_control
-from ._descriptors import ChannelFacts, Place, check_channel_files
+from ._descriptors import ChannelFacts, MemorySource, check_channel_files
 from ._dtypes import dtype_of
 from ._fds import Bell, SharedFds, close_all, new_bell
 from ._layout import Layout, checked_shape, packed_strides, require
@@ -78,15 +78,17 @@ def _check_word(name: str, value: object, words: Sequence[str]) -> None:
 class ReaderParts:
     """What a reader maps. It owns one use of its descriptors."""
 
-    def __init__(self, facts: ChannelFacts, place: Place, fds: SharedFds, seat: object) -> None:
+    def __init__(
+        self, facts: ChannelFacts, source: MemorySource, fds: SharedFds, seat: object
+    ) -> None:
         files = fds.fds
         require(len(files) == 5, f"{len(files)} descriptors came for a reader, wanted 5")
         number = seat if type(seat) is int else -1
-        require(0 <= number < facts.readers_max, f"the reader's place is {seat!r}")
+        require(0 <= number < facts.readers_max, f"the reader's seat is {seat!r}")
         check_channel_files(facts, files, [3])
         self.facts = facts
-        self.place = number
-        self.memory: Memory = place.map(files[0], readonly=True)
+        self.seat = number
+        self.memory: Memory = source.map(files[0], readonly=True)
         self.control = Words(files[1], facts.control_bytes, writable=False)
         self.first_position = check_control(self.control, facts)
         self.page = Words(files[3], PAGE_BYTES, writable=True)
@@ -133,11 +135,11 @@ class WriterParts:
         return parts, fds
 
     @staticmethod
-    def open(facts: ChannelFacts, place: Place, fds: SharedFds) -> WriterParts:
+    def open(facts: ChannelFacts, source: MemorySource, fds: SharedFds) -> WriterParts:
         wanted = 3 + 2 * facts.readers_max
         require(len(fds.fds) == wanted, f"{len(fds.fds)} descriptors came, wanted {wanted}")
         check_channel_files(facts, fds.fds, list(range(3, wanted, 2)))
-        parts = WriterParts(facts, place.map(fds.fds[0], readonly=False), fds)
+        parts = WriterParts(facts, source.map(fds.fds[0], readonly=False), fds)
         try:
             parts.first_position = check_control(parts.control, facts)
         except BaseException:

@@ -57,8 +57,8 @@ class RingWriter:
         self._window = max(1, facts.slots // 4)
         longs = control.longs
         self._seats = [
-            Seat(page, bell, longs[EXPELLED + place])
-            for place, (page, bell) in enumerate(zip(pages, bells, strict=True))
+            Seat(page, bell, longs[EXPELLED + number])
+            for number, (page, bell) in enumerate(zip(pages, bells, strict=True))
         ]
         self._any_claim = False
         self._any_gpu = False
@@ -83,13 +83,13 @@ class RingWriter:
         bound = math.inf
         self._any_claim = self._any_gpu = False
         lossy = self._all_lossy
-        for place, seat in enumerate(self._seats):
+        for number, seat in enumerate(self._seats):
             read = seat.read
             if not (read(self.position, lossy) or read(self.position, lossy)):
                 # It made no sense twice.
                 seat.attached = False
                 seat.expelled = seat.lease
-                self._control.store(EXPELLED + place, seat.lease)
+                self._control.store(EXPELLED + number, seat.lease)
                 seat.bell.ring()
             if not seat.attached:
                 continue
@@ -239,14 +239,14 @@ class RingWriter:
         if asleep & 1:
             self._control.store32(ASLEEP, asleep + 1)
 
-    def live_places(self) -> list[int]:
-        """The places of the readers that are attached now."""
+    def live_seats(self) -> list[int]:
+        """The seat numbers of the readers that are attached now."""
         self._look()
-        return [place for place, seat in enumerate(self._seats) if seat.attached]
+        return [number for number, seat in enumerate(self._seats) if seat.attached]
 
-    def behind(self, place: int) -> int:
+    def behind(self, number: int) -> int:
         """How many positions a reader that is waited for is behind."""
-        return self.position - self._seats[place].released
+        return self.position - self._seats[number].released
 
     def leave(self, state: int) -> None:
         """Stores the last state. The writer has no streams of its own, so `ready` ends first."""

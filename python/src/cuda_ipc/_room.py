@@ -31,10 +31,10 @@ def until_room(
 def _why_full(ring: RingWriter, inspect: Callable[[], Mapping[int, str]]) -> str:
     if ring.reserve():
         return "streams that use the next slot have not finished with it"
-    places = ring.live_places()
-    if not places:
-        return "no reader is left, and the hub has not freed their places yet"
-    slowest = max(places, key=ring.behind)
+    seats = ring.live_seats()
+    if not seats:
+        return "no reader is left, and the hub has not freed their seats yet"
+    slowest = max(seats, key=ring.behind)
     who = inspect().get(slowest)
     named = f"reader {slowest}" + (f" ({who})" if who else "")
     return f"{named} is {ring.behind(slowest)} messages behind"

@@ -1,4 +1,4 @@
-"""Observes a channel without a place. Its writer does not wait for an observer."""
+"""Observes a channel without a seat. Its writer does not wait for an observer."""
 
 from __future__ import annotations
 

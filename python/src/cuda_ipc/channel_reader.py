@@ -53,7 +53,7 @@ class ChannelReader:
             parts.page,
             parts.facts,
             parts.first_position,
-            parts.place,
+            parts.seat,
             held.lease,
             start,
             lossy,
@@ -190,7 +190,7 @@ class ChannelReader:
                     message.release()
 
     def close(self) -> None:
-        """Gives all messages and the place back."""
+        """Gives all messages and the seat back."""
         if self._closed:
             return
         self._closed = True

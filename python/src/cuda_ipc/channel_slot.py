@@ -1,4 +1,4 @@
-"""A slot of a channel that was lent to be filled."""
+"""A slot of a channel that was loaned to be filled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Slot:
-    """A slot that was lent. Fill it, then `commit()`. Leaving `with` without that gives it back."""
+    """A loaned slot. Fill it, then `commit()`. Leaving `with` without that gives it back."""
 
     __slots__ = ("_array", "_data", "_is_dropped", "_is_open", "_slot", "_writer")
 

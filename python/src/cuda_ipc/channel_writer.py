@@ -1,4 +1,4 @@
-"""Writes to a channel: one slot at a time is lent, filled and committed."""
+"""Writes to a channel: one slot at a time is loaned, filled and committed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ChannelWriter:
     @property
     def readers(self) -> int:
         """How many readers are attached now."""
-        return 0 if self._closed else len(self._ring.live_places())
+        return 0 if self._closed else len(self._ring.live_seats())
 
     @property
     def committed(self) -> int:
@@ -85,23 +85,23 @@ class ChannelWriter:
         return self._dropped if self._closed else self._parts.control.longs[DROPPED]
 
     def try_loan(self) -> Slot | None:
-        """Lends a slot at once. None if none is free; with drop-newest the message then counts
+        """Loans a slot at once. None if none is free; with drop-newest the message then counts
         as dropped. Raises CLOSED, IN_USE."""
-        self._check_may_loan("lend a slot of")
+        self._check_may_loan("loan a slot of")
         slot = self._reserve()
         if slot is None and self.when_full == "drop-newest":
             self._ring.drop()
         return slot
 
     def loan(self, timeout: float | None = None) -> Slot:
-        """Lends a slot. If none is free, `when_full` decides.
+        """Loans a slot. If none is free, `when_full` decides.
 
         With wait, it waits for the slowest reader; with drop-oldest, only if readers hold every
         slot; with drop-newest the slot is one that no reader sees. `timeout` is in seconds; None
         waits without a limit. Raises TIMEOUT, which names the slowest reader; CHANNEL_FULL with
-        error; IN_USE if another slot is lent; HUB_GONE, CLOSED.
+        error; IN_USE if another slot is loaned; HUB_GONE, CLOSED.
         """
-        self._check_may_loan("lend a slot of")
+        self._check_may_loan("loan a slot of")
         slot = self._reserve() or self._without_room()
         if slot is not None:
             return slot
@@ -124,7 +124,7 @@ class ChannelWriter:
         """As `loan`, for asyncio."""
         import asyncio
 
-        self._check_may_loan("lend a slot of")
+        self._check_may_loan("loan a slot of")
         slot = self._reserve() or self._without_room()
         if slot is not None:
             return slot
@@ -288,7 +288,7 @@ class ChannelWriter:
             raise CudaIpcError(
                 "HUB_GONE",
                 f"Cannot {attempt}: the hub has lost this writer, and nobody else frees the "
-                "places of dead readers",
+                "seats of dead readers",
             )
 
     def _check_open(self, verb: str) -> None:
@@ -300,7 +300,7 @@ class ChannelWriter:
         if self._link.forked:
             self._link.check(f'{verb} channel "{self.name}"')
         if self._lent is not None or self._is_awaited:
-            found = "another one is waited for" if self._is_awaited else "another one is lent"
+            found = "another one is waited for" if self._is_awaited else "another one is loaned"
             raise CudaIpcError(
                 "IN_USE",
                 f'Cannot {verb} channel "{self.name}": {found}; commit or close it first',

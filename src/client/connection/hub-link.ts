@@ -16,7 +16,7 @@ import type { OwnedFd } from "../../os/owned-fd.js";
 import type { Request, ResultOf } from "../../wire/messages.js";
 import { type HeldLease, HeldLeases } from "./held-leases.js";
 import type { Answer, Fields, HubConnection } from "./hub-connection.js";
-import { type HubPlace, tryConnect } from "./reach-hub.js";
+import { type HubTarget, tryConnect } from "./reach-hub.js";
 import { isFinal, Reconnection } from "./reconnection.js";
 import { Waiters } from "./waiters.js";
 
@@ -51,7 +51,7 @@ const LIVED_MS = 1000;
 
 export class HubLink {
   readonly socketPath: string;
-  readonly #place: HubPlace;
+  readonly #target: HubTarget;
   readonly #options: HubLinkOptions;
   readonly #leases = new HeldLeases();
   readonly #reconnection: Reconnection;
@@ -70,11 +70,11 @@ export class HubLink {
   #referenced = true;
   #returning: Promise<void> = Promise.resolve();
 
-  constructor(connection: HubConnection, place: HubPlace, options: HubLinkOptions) {
-    this.socketPath = place.socketPath;
-    this.#place = place;
+  constructor(connection: HubConnection, target: HubTarget, options: HubLinkOptions) {
+    this.socketPath = target.socketPath;
+    this.#target = target;
     this.#options = options;
-    this.#reconnection = new Reconnection(place, options.reconnectTimeoutMs);
+    this.#reconnection = new Reconnection(target, options.reconnectTimeoutMs);
     this.#connection = connection;
     this.#session = connection.session;
     this.#begin(connection);
@@ -86,13 +86,13 @@ export class HubLink {
   }
 
   /**
-   * Calls the listener once if the link ends other than by `close`: no hub is looked for any more.
+   * Calls the listener once if the link ends other than by `close`. No reconnection follows.
    */
   onEnd(listener: (reason: CudaIpcError) => void): () => void {
     return this.#onEnd.add(listener);
   }
 
-  /** Calls the listener after each return to a hub. */
+  /** Calls the listener after each reconnection. */
   onReconnect(listener: (event: Reconnected) => void): () => void {
     return this.#onReconnect.add(listener);
   }
@@ -171,8 +171,8 @@ export class HubLink {
   }
 
   /**
-   * Says goodbye, so that the hub frees everything at once. Does not wait long for a hub that is
-   * away or silent. Such a hub keeps the leases of this client until the process ends.
+   * Says goodbye, so the hub frees everything at once. Does not wait long for a hub that is gone or
+   * silent, which then keeps the leases of this client until the process ends.
    */
   async close({ goodbye = true }: { readonly goodbye?: boolean } = {}): Promise<void> {
     if (this.#ended !== undefined) return;
@@ -183,7 +183,7 @@ export class HubLink {
     );
     try {
       if (goodbye && isReady && (await this.#leave())) return;
-      // Also if nothing is owed: the connection may be in the middle of registering what is held.
+      // Also if nothing is owed: the connection may be in the middle of registering leases.
       this.#connection.abandon();
       if (goodbye && this.#owes && this.#options.reconnect)
         await this.#sayGoodbye(defaults.goodbyeTimeoutMs);
@@ -208,7 +208,7 @@ export class HubLink {
     this.#answered = false;
     this.#readySinceMs = performance.now();
     connection.onEnd((reason) => this.#onConnectionEnd(reason));
-    // The connection may have ended right after its greeting, before anybody listened for that.
+    // The connection may have ended right after its greeting, before `onEnd` had a listener.
     if (connection.endReason !== undefined) this.#onConnectionEnd(connection.endReason);
   }
 
@@ -293,7 +293,7 @@ export class HubLink {
     const deadline = new Deadline("say goodbye to the hub", { timeoutMs }, timeoutMs);
     try {
       await deadline.race(this.#returning, () => {});
-      const connection = await tryConnect(this.#place, { deadline, session: this.#session });
+      const connection = await tryConnect(this.#target, { deadline, session: this.#session });
       await connection?.close(deadline);
     } catch {
       // Without contact the hub frees the leases when this process ends.

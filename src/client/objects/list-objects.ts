@@ -1,10 +1,10 @@
-/** Everything that is shared, which a hub tells a page at a time. */
+/** Lists all shared objects. The hub sends them one page at a time. */
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import type { HeldObject, ObjectSummary } from "../../wire/messages.js";
 import type { HubLink } from "../connection/hub-link.js";
 
-/** In order of names, only those that begin with `prefix`. @throws INVALID_MESSAGE */
+/** Returns the objects whose names begin with `prefix`, sorted by name. @throws INVALID_MESSAGE */
 export async function listObjects(
   link: HubLink,
   deadline: Deadline,

@@ -27,6 +27,7 @@ import type { OwnedFd } from "../../os/owned-fd.js";
 import { memorySlots } from "../../ring/channel-layout.js";
 import { succeed } from "../../ring/ring-succession.js";
 import type { ChannelContent } from "../../wire/channel-content.js";
+import { checkName } from "../../wire/names.js";
 import type { CreateOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
 import { wrongDType } from "./open-arrays.js";
@@ -57,6 +58,7 @@ export async function createChannel<D extends DType>(
   device: Device,
   options: CreateChannelOptions<D>,
 ): Promise<ChannelWriter<D>> {
+  checkName(name);
   const shape = channelShape(options, device.facts.alignmentBytes);
   for (;;) {
     const writer = await createOnce(objects, name, device, shape, options);
@@ -106,7 +108,7 @@ export async function openChannel<D extends DType>(
   const { dtype } = options;
   if (dtype !== undefined) dtypeFacts(dtype);
   return objects.openChannel(name, "reader", options, async (opened) => {
-    const { place, lease, content, fds } = opened;
+    const { seat, lease, content, fds } = opened;
     if (dtype !== undefined && content.dtype !== dtype) {
       throw wrongDType(name, dtype, `a channel of ${content.dtype}`);
     }
@@ -115,7 +117,7 @@ export async function openChannel<D extends DType>(
       scope.own(buffer, (buffer) => buffer.close());
       const parts = openReaderParts(name, buffer, shapeOf(content) as ChannelShape<D>, {
         fds,
-        seat: place ?? 0,
+        seat: seat ?? 0,
         lease,
       });
       scope.own(parts, (parts) => parts.close());

@@ -5,21 +5,22 @@ import { limits } from "../../base/limits.js";
 import type { Device } from "../../gpu/device.js";
 import type { ImportedTimeline, Timeline } from "../../gpu/order/timeline.js";
 import { DESCRIPTOR_VERSION, type Descriptor } from "../../wire/descriptor.js";
+import { checkName } from "../../wire/names.js";
 import type { SharingOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
 import type { SharedHandle } from "./shared-object.js";
 
-export interface TimelineOptions extends WaitOptions {
+export interface NamedTimelineOptions extends WaitOptions {
   /** The device that keeps the timeline. Streams of all devices of this process can use it. */
   readonly device?: string | undefined;
 }
 
-export interface CreateTimelineOptions extends TimelineOptions {
+export interface CreateTimelineOptions extends NamedTimelineOptions {
   /** Other users who may wait for it. By default only this process's user (and root). */
   readonly sharing?: Omit<SharingOptions, "access"> | undefined;
 }
 
-export interface OpenTimelineOptions extends TimelineOptions {
+export interface OpenTimelineOptions extends NamedTimelineOptions {
   /** Wait until there is a timeline of this name (default). With false: NOT_FOUND at once. */
   readonly wait?: boolean | undefined;
 }
@@ -30,6 +31,7 @@ export async function createTimeline(
   device: Device,
   options: CreateTimelineOptions,
 ): Promise<Timeline> {
+  checkName(name);
   for (;;) {
     const timeline = await createOnce(objects, name, device, options);
     if (!timeline.ended) return timeline;
@@ -42,7 +44,7 @@ async function createOnce(
   objects: HubObjects,
   name: string,
   device: Device,
-  options: TimelineOptions,
+  options: NamedTimelineOptions,
 ): Promise<Timeline> {
   let handle: SharedHandle | undefined;
   const timeline = device.createTimeline({ label: name, onClose: () => handle?.close() });

@@ -1,8 +1,8 @@
 /**
  * The hub's reaction to each message and each death, as a state machine without sockets, clock or
  * processes. Requests, hang-ups and deaths go in. Replies, hang-ups, records and closed descriptors
- * come out through HubPorts. No port calls back into the core: the end of a client that is hung up
- * on comes in later, from the event loop, so that it changes no table that is being walked.
+ * come out through HubPorts. No port calls back into the core. When the core hangs up on a client,
+ * the client's end comes in later, from the event loop, so no table changes while it is walked.
  */
 import { CudaIpcError } from "../../base/errors.js";
 import { decodeRequest, idOf } from "../../wire/codec.js";

@@ -10,7 +10,7 @@ import { releaseAll } from "../../base/scope.js";
 import type { Packet, SeqpacketSocket } from "../../os/seqpacket.js";
 import { type GateOrder, GateProcess } from "./gate-process.js";
 
-/** Collects what comes in meanwhile for the same gate: starting one takes 50 ms of CPU time. */
+/** WHY not at once: starting a gate takes 50 ms of CPU time, and more may come for this one. */
 const REPLACE_AFTER_MS = 4_000;
 /** A process that does not block ends far sooner. */
 const ENDS_WITHIN_MS = 1_000;

@@ -182,7 +182,7 @@ export class ObjectTable<Fd> {
     object.memory = memory;
     this.#ports.memoryArrived(object.id, memory.fds);
     releaseAll([
-      // Holders that ended meanwhile could not be noted in memory that was not there.
+      // The ends of holders could not be written while the memory was missing.
       () => this.#words.settle(object),
       ...(earlier?.fds ?? []).map((fd) => () => this.#ports.closeFd(fd)),
     ]);
@@ -223,7 +223,7 @@ export class ObjectTable<Fd> {
     }
   }
 
-  /** Ends in the memory of channels what an earlier hub had no time to end. */
+  /** Writes the ends into the memory of channels that an earlier hub had no time to write. */
   settleChannels(): void {
     for (const object of [...this.index.objects()]) {
       const isClosed = object.memory !== undefined && this.#words.settle(object);
@@ -258,7 +258,7 @@ export class ObjectTable<Fd> {
     let isClosed = false;
     if (isLost(object) && waitsForWriter(object)) this.lost.add(object);
     releaseAll([
-      // First of all: GPU streams wait for it, and so do their processes.
+      // First, because GPU streams and their processes wait for it.
       () => {
         isClosed = this.#words.ownerLeft(object);
       },

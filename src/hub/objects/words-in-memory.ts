@@ -54,7 +54,7 @@ export class WordsInMemory<Fd> {
   }
 
   /**
-   * Ends in memory that has come back what nobody holds any more.
+   * Writes the missing ends of holders into memory that has come back.
    * @returns whether the writer had closed the channel itself
    */
   settle(object: SharedObject<Fd>): boolean {

@@ -47,8 +47,8 @@ export class FdStore {
   readonly #events: FdStoreEvents;
   readonly #stored = new Map<StoredKey, Stored>();
   /**
-   * Keys from the manager, which still has them, that the core has not stored yet. With their
-   * counts.
+   * The keys that the manager still has from an earlier hub and that the core has not stored yet,
+   * with their counts.
    */
   readonly #inherited = new Map<StoredKey, number>();
   /** The keys under which each memory file is stored, by inode. */

@@ -101,7 +101,7 @@ export class Journal {
     this.#later = later;
   }
 
-  /** @throws SystemError if something is gained and cannot be written. Ends are written later. */
+  /** @throws SystemError if a new fact cannot be written. Ends are written later. */
   append(records: readonly HubRecord[]): void {
     if (this.#isHeld) return;
     const json = records.map((record) => JSON.stringify(record));

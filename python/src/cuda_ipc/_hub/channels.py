@@ -9,7 +9,7 @@ from .._channel_parts import ReaderParts, WriterParts, new_facts
 from .._deadline import Deadline
 from .._descriptors import (
     ChannelFacts,
-    Place,
+    MemorySource,
     channel_facts,
     check_name,
     make_descriptor,
@@ -97,8 +97,8 @@ class HubChannels(HubNames):
         """
         check_start(start)
 
-        def use(opened: Opened, facts: ChannelFacts, place: Place) -> ChannelReader:
-            parts = ReaderParts(facts, place, opened.fds, opened.result.get("place"))
+        def use(opened: Opened, facts: ChannelFacts, source: MemorySource) -> ChannelReader:
+            parts = ReaderParts(facts, source, opened.fds, opened.result.get("place"))
             try:
                 return ChannelReader(self._link, name, opened.held, parts, start, lossy)
             except BaseException:
@@ -115,8 +115,8 @@ class HubChannels(HubNames):
         Raises IN_USE if it has a writer, CHANNEL_CORRUPT, and as `open`.
         """
 
-        def use(opened: Opened, facts: ChannelFacts, place: Place) -> ChannelWriter:
-            parts = WriterParts.open(facts, place, opened.fds)
+        def use(opened: Opened, facts: ChannelFacts, source: MemorySource) -> ChannelWriter:
+            parts = WriterParts.open(facts, source, opened.fds)
             try:
                 take_over(name, parts.control, facts, parts.first_position)
                 writer = self._writer(name, opened.held, parts)
@@ -131,13 +131,13 @@ class HubChannels(HubNames):
     def observe_channel(
         self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
     ) -> ChannelObserver:
-        """Observes a channel: its writer, its readers and their counts. It takes no place.
+        """Observes a channel: its writer, its readers and their counts. It takes no seat.
 
         Raises as `open`.
         """
         from ..channel_observer import ChannelObserver
 
-        def use(opened: Opened, facts: ChannelFacts, place: Place) -> ChannelObserver:
+        def use(opened: Opened, facts: ChannelFacts, source: MemorySource) -> ChannelObserver:
             return ChannelObserver(name, opened.held, facts, opened.fds.fds)
 
         return self._open_channel(name, "read", wait, timeout, "observer", use)
@@ -172,12 +172,12 @@ class HubChannels(HubNames):
         wait: bool,
         timeout: float | Deadline | None,
         role: str,
-        use: Callable[[Opened, ChannelFacts, Place], T],
+        use: Callable[[Opened, ChannelFacts, MemorySource], T],
     ) -> T:
-        def checked(opened: Opened, place: Place, content: Mapping[str, Any]) -> T:
+        def checked(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> T:
             if content.get("kind") != "channel":
                 raise wrong_kind(name, content.get("kind"), "a channel")
-            return use(opened, channel_facts(content, place), place)
+            return use(opened, channel_facts(content, source), source)
 
         return self._open(name, access, wait, timeout, role, checked)
 
@@ -185,7 +185,7 @@ class HubChannels(HubNames):
         return ChannelWriter(self._link, name, held, parts, lambda: self._who_reads(name, held))
 
     def _who_reads(self, name: str, held: HeldLease) -> dict[int, str]:
-        """The readers of a channel by place. Empty if the hub does not answer at once."""
+        """The readers of a channel by seat. Empty if the hub does not answer at once."""
         try:
             info, holders = self.inspect(name, DEFAULT_MS_EXPLANATION / 1000)
         except CudaIpcError:

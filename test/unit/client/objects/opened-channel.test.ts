@@ -131,7 +131,7 @@ describe("a channel that is opened", () => {
       await using client = await rig.connect();
       rig.answer = truth(role, rig.all);
       const channel = await client.open("c", role);
-      assert.deepEqual([channel.role, channel.place], [role, role === "reader" ? 1 : undefined]);
+      assert.deepEqual([channel.role, channel.seat], [role, role === "reader" ? 1 : undefined]);
       const asked = await rig.scripted.heard("open");
       assert.deepEqual(
         [asked.role, asked.access],
