@@ -14,7 +14,6 @@ type Stream = NodeJS.WriteStream | NodeJS.WritableStream;
 export class Terminal {
   readonly #out: Stream;
   readonly #err: Stream;
-  #dropsUnwritable = false;
 
   constructor(out: Stream, err: Stream) {
     this.#out = out;
@@ -24,9 +23,7 @@ export class Terminal {
   static ofProcess(): Terminal {
     const terminal = new Terminal(process.stdout, process.stderr);
     for (const stream of [process.stdout, process.stderr]) {
-      stream.on("error", (error) => {
-        if (!terminal.#dropsUnwritable) onStreamError(error);
-      });
+      stream.on("error", onStreamError);
     }
     return terminal;
   }
@@ -41,11 +38,6 @@ export class Terminal {
    */
   get progressStream(): NodeJS.WritableStream | undefined {
     return isTerminal(this.#err) && process.env.TERM !== "dumb" ? this.#err : undefined;
-  }
-
-  /** From now on, failed writes are ignored. For a hub, which must outlive its terminal. */
-  dropUnwritable(): void {
-    this.#dropsUnwritable = true;
   }
 
   /** Prints one line. A line break in the text is escaped. */

@@ -2,6 +2,7 @@
  * A journal in a folder of its own for each test. Call `begin` before each test, and `end` after
  * it.
  */
+import type { Log } from "../../../../src/base/log-events.js";
 import type {
   HubRecord,
   HubState,
@@ -54,7 +55,7 @@ export let folder: TestFolder;
 export let path: string;
 /** The lines of the log. */
 export const lines: string[] = [];
-const log = (line: string) => lines.push(line);
+const log: Log = (_event, message) => void lines.push(message);
 
 export function begin(): void {
   folder = new TestFolder();
