@@ -139,7 +139,7 @@ function addHelp(program: Command): void {
     });
 }
 
-/** Reports a problem that all commands would have, before any prints. A wrong variable is misuse. */
+/** Reports a problem that all commands have, before any prints. A wrong variable is misuse. */
 function checkEnvironment(): void {
   probeNativeCalls();
   try {
