@@ -21,6 +21,7 @@ import { addInspect } from "./commands/inspect.js";
 import { addLs } from "./commands/ls.js";
 import { addPut } from "./commands/put.js";
 import { addRm } from "./commands/rm.js";
+import { addTop } from "./commands/top.js";
 import { printErrors, UsageError } from "./terminal/error-report.js";
 import { printable } from "./terminal/printable.js";
 
@@ -83,6 +84,7 @@ function createProgram(context: CommandContext): Command {
   addLs(program, context);
   addInspect(program, context);
   addRm(program, context);
+  addTop(program, context);
   addChannel(program, context);
   addHub(program, context);
   addHelp(program);

@@ -124,5 +124,8 @@ function check(nvml: Libnvml, call: string, result: number): void {
 
 function reasonOf(error: unknown): string {
   if (error instanceof NvmlError) return error.message;
-  return `libnvidia-ml.so.1 cannot be used: ${messageOf(error)}`;
+  const words = messageOf(error);
+  return /No such file/.test(words)
+    ? "libnvidia-ml.so.1 is not installed"
+    : `libnvidia-ml.so.1 cannot be used: ${words}`;
 }

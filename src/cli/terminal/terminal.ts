@@ -33,6 +33,11 @@ export class Terminal {
     return isTerminal(this.#out);
   }
 
+  /** Where a command can fill the screen. Undefined unless results go to a terminal that can. */
+  get screenStream(): WriteStream | undefined {
+    return isTerminal(this.#out) && process.env.TERM !== "dumb" ? this.#out : undefined;
+  }
+
   /**
    * Where a progress bar goes. Undefined unless standard error is a terminal that can redraw lines.
    */

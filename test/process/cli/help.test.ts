@@ -13,6 +13,7 @@ const commands = [
   "ls",
   "inspect",
   "rm",
+  "top",
   "hub",
   "hub serve",
   "hub status",

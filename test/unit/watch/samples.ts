@@ -1,5 +1,10 @@
 /** Snapshots and their parts, for tests of what is made of them. */
-import type { Snapshot, WatchedChannelState, WatchedObject } from "../../../src/watch/snapshot.js";
+import type {
+  Snapshot,
+  WatchedChannelState,
+  WatchedClient,
+  WatchedObject,
+} from "../../../src/watch/snapshot.js";
 import { channelContent, hostArray } from "../../support/messages.js";
 
 export type ReadableChannel = Extract<WatchedChannelState, { readonly unreadable?: undefined }>;
@@ -22,6 +27,25 @@ export function watchedObject(changes: Partial<WatchedObject> = {}): WatchedObje
     holders: [
       { pid: 4242, program: "producer", access: "owner", session: 3, sinceMs: 1_700_000_000_000 },
     ],
+    ...changes,
+  };
+}
+
+export function watchedClient(changes: Partial<WatchedClient> = {}): WatchedClient {
+  return {
+    session: 3,
+    pid: 4242,
+    uid: 1000,
+    program: "producer",
+    connected: true,
+    leases: 1,
+    waitingOpens: 0,
+    hostBytes: 4096,
+    deviceBytes: 0,
+    user: "alice",
+    command: "node producer.mjs",
+    language: "JavaScript",
+    objects: [1],
     ...changes,
   };
 }
