@@ -90,7 +90,7 @@ class Soak {
         this.#place(over),
       );
       await Promise.all([
-        ...seats,
+        ...places,
         this.#takeSamples(samples, over),
         ...(killHub ? [this.#killHubs(over)] : []),
         ...(attack ? [this.#attack(over)] : []),

@@ -141,7 +141,7 @@ function addHelp(program: Command): void {
     });
 }
 
-/** Reports a problem that all commands have, before any prints. A wrong variable is misuse. */
+/** Reports problems of all commands before any prints. A wrong variable is wrong usage. */
 function checkEnvironment(): void {
   probeNativeCalls();
   try {

@@ -9,12 +9,8 @@ import * as v from "valibot";
 import { dtypeNames, dtypes } from "../../src/array/dtype.js";
 import { errorCodes } from "../../src/base/error-codes.js";
 import { limits } from "../../src/base/limits.js";
-import {
-  channelContent,
-  channelFds,
-  channelFdsAt,
-  readerFdsAt,
-} from "../../src/wire/channel-content.js";
+import { channelFdsAt, readerFdsAt } from "../../src/ring/channel-fds.js";
+import { channelContent, channelFds } from "../../src/wire/channel-content.js";
 import { arrayLayout, descriptorSchema } from "../../src/wire/descriptor.js";
 import { exporterSchema } from "../../src/wire/ipc-documents.js";
 import { requestSchema, resultSchemas } from "../../src/wire/messages.js";

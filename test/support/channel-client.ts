@@ -16,13 +16,9 @@ import { closeFds } from "../../src/os/foreign-fd.js";
 import { createMemoryFile } from "../../src/os/memory-file.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
 import { ownUid } from "../../src/os/runtime-folder.js";
+import { channelFdsAt, readerFdsAt } from "../../src/ring/channel-fds.js";
 import { controlByteLength, memorySlots, PAGE_BYTES } from "../../src/ring/channel-layout.js";
-import {
-  type ChannelContent,
-  type ChannelRole,
-  channelFdsAt,
-  readerFdsAt,
-} from "../../src/wire/channel-content.js";
+import type { ChannelContent, ChannelRole } from "../../src/wire/channel-content.js";
 import type { ObjectSummary, ResultOf } from "../../src/wire/messages.js";
 import { channelOf } from "./messages.js";
 import { soon } from "./until.js";

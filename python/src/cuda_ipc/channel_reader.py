@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from ._channel_parts import ReaderParts
+from ._closing import Closing
 from ._deadline import Deadline
-from ._fds import is_finalizing
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
 from ._ring_message import Taken
 from ._ring_reader import RingReader
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _STARTS = ("next", "latest", "oldest")
 
 
-class ChannelReader:
+class ChannelReader(Closing):
     """A reader of a channel. One thread at a time may use it."""
 
     def __init__(
@@ -202,16 +202,6 @@ class ChannelReader:
             self._ring.leave()
         self._parts.close()
         self._held.release()
-
-    def __enter__(self) -> ChannelReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and not is_finalizing():
-            self.close()
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))

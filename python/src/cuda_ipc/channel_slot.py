@@ -87,7 +87,7 @@ class Slot:
         """Gives the slot back without a message. After `commit` it does nothing."""
         if self._is_open:
             self._end()
-            self._writer._lent = None
+            self._writer._loaned = None
 
     def _write(self, data: Any) -> int:
         """Copies bytes to the start of the slot, and returns how many. Raises MESSAGE_TOO_LARGE."""

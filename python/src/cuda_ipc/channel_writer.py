@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import WriterParts
+from ._closing import Closing
 from ._deadline import Deadline
-from ._fds import is_finalizing
 from ._message_format import encode_meta, size_of
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED
 from ._ring_words import DROPPED
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ._link import Link
 
 
-class ChannelWriter:
+class ChannelWriter(Closing):
     """The writer of a channel. One thread at a time may use it."""
 
     def __init__(
@@ -39,7 +39,7 @@ class ChannelWriter:
         self._held = held
         self._parts = parts
         self._inspect = inspect
-        self._lent: Slot | None = None
+        self._loaned: Slot | None = None
         self._is_awaited = False
         self._ring = RingWriter(
             name, parts.control, parts.facts, parts.first_position, parts.pages, parts.bells
@@ -194,8 +194,8 @@ class ChannelWriter:
     def _close(self, state: int) -> None:
         if self._closed:
             return
-        if self._lent is not None:
-            self._lent.close()
+        if self._loaned is not None:
+            self._loaned.close()
         self._dropped = self.dropped
         self._closed = True
         self._held.on_lost = None
@@ -203,16 +203,6 @@ class ChannelWriter:
             self._ring.leave(state)
         self._parts.close()
         self._held.release()
-
-    def __enter__(self) -> ChannelWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and not is_finalizing():
-            self.close()
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
@@ -225,14 +215,14 @@ class ChannelWriter:
         if not ring.reserve() or not ring.streams_are_done():
             return None
         slot = Slot(self, ring.slot, False)
-        self._lent = slot
+        self._loaned = slot
         return slot
 
     def _without_room(self) -> Slot | None:
         """What comes of a full channel at once; None if it is waited for."""
         if self.when_full == "drop-newest":
             slot = Slot(self, self.slots, True)
-            self._lent = slot
+            self._loaned = slot
             return slot
         if self.when_full == "error":
             raise CudaIpcError(
@@ -257,7 +247,7 @@ class ChannelWriter:
         if self._parts.memory.buffer is None:
             self._parts.memory.finish()
         slot._end()
-        self._lent = None
+        self._loaned = None
         if slot._is_dropped:
             self._ring.drop()
             return None
@@ -299,7 +289,7 @@ class ChannelWriter:
         self._check_open(verb)
         if self._link.forked:
             self._link.check(f'{verb} channel "{self.name}"')
-        if self._lent is not None or self._is_awaited:
+        if self._loaned is not None or self._is_awaited:
             found = "another one is waited for" if self._is_awaited else "another one is loaned"
             raise CudaIpcError(
                 "IN_USE",

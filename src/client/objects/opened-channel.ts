@@ -3,14 +3,9 @@ import { CudaIpcError } from "../../base/errors.js";
 import { isBell } from "../../os/bell.js";
 import { inspectMemoryFile } from "../../os/memory-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
+import { channelFdsAt, readerFdsAt } from "../../ring/channel-fds.js";
 import { controlByteLength, PAGE_BYTES } from "../../ring/channel-layout.js";
-import {
-  type ChannelContent,
-  type ChannelRole,
-  channelFds,
-  channelFdsAt,
-  readerFdsAt,
-} from "../../wire/channel-content.js";
+import { type ChannelContent, type ChannelRole, channelFds } from "../../wire/channel-content.js";
 import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
 import type { OpenedObject } from "./hub-objects.js";
 import type { HandleFacts } from "./shared-object.js";

@@ -2,7 +2,7 @@
  * Chooses the descriptors for a client that opens an object: as they are, or reopened read-only.
  */
 import { releaseAll } from "../../base/scope.js";
-import { channelFdsAt } from "../../wire/channel-content.js";
+import { channelFdsAt } from "../../ring/channel-fds.js";
 import type { HubPorts } from "../core/ports.js";
 import type { Grant, ObjectMemory, SharedObject } from "../objects/shared-object.js";
 import { isPage } from "./check-channel.js";

@@ -2,7 +2,6 @@
 import type { WithoutWriter } from "../../ring/channel-end.js";
 import type { ChannelRole } from "../../wire/channel-content.js";
 import { chargedBytes, type Descriptor, fdsOf } from "../../wire/descriptor.js";
-import type { Lifetime, Sharing } from "../../wire/messages.js";
 import type { Session } from "../core/sessions.js";
 import type { Account, Cost } from "../limits/quota.js";
 import type { LeaseRecord, ObjectRecord } from "../restart/hub-records.js";
@@ -31,17 +30,7 @@ export interface ObjectMemory<Fd> {
   readonly writable: boolean;
 }
 
-export interface SharedObject<Fd> {
-  readonly id: number;
-  readonly name: string;
-  readonly lifetime: Lifetime;
-  readonly sharing: Sharing;
-  readonly descriptor: Descriptor;
-  readonly createdAtMs: number;
-  readonly owner: ObjectRecord["owner"];
-  readonly inodes: ObjectRecord["inodes"];
-  /** Whether the creator's descriptor of host memory lets others write. */
-  readonly writable: boolean;
+export interface SharedObject<Fd> extends Omit<ObjectRecord, "t"> {
   /** The account of the user who pays for it; see `chargeHolder`. */
   account: Account;
   readonly leases: ObjectLeases<Fd>;

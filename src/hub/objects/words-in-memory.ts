@@ -4,7 +4,7 @@
  * the bells of everybody who may wait for it.
  */
 import { releaseAll } from "../../base/scope.js";
-import { channelFdsAt, readerFdsAt } from "../../wire/channel-content.js";
+import { channelFdsAt, readerFdsAt } from "../../ring/channel-fds.js";
 import type { HubPorts } from "../core/ports.js";
 import {
   freeSeats,
