@@ -86,7 +86,7 @@ class Soak {
       const begin = await this.#settled(undefined);
       const over = this.#untilOver(minutes * 60_000, signal);
       const samples: SoakSample[] = [];
-      const seats = Array.from({ length: Math.max(1, Math.round(load * CLIENTS_AT_LOAD_1)) }, () =>
+      const places = Array.from({ length: Math.max(1, Math.round(load * CLIENTS_AT_LOAD_1)) }, () =>
         this.#place(over),
       );
       await Promise.all([
