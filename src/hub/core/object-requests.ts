@@ -6,6 +6,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import { fdsOf } from "../../wire/descriptor.js";
 import { PRIVATE, type RequestOf, type ResultOf } from "../../wire/messages.js";
 import { checkName } from "../../wire/names.js";
+import { hasOwnFile } from "../../wire/schemas.js";
 import type { Attachments } from "../descriptors/attachments.js";
 import { checkParts } from "../descriptors/check-channel.js";
 import { checkMemory, checkSameMemory, checkUse } from "../descriptors/check-descriptor.js";
@@ -148,7 +149,7 @@ export class ObjectRequests<Fd> {
       const found = `${attached.fds.length} descriptors came with it, wanted ${wanted}`;
       throw new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: ${found}`);
     }
-    if (object.descriptor.mechanism !== "memfd")
+    if (!hasOwnFile(object.descriptor))
       checkMayManage(object, session.peer, "bring back the memory of");
     const found = checkMemory(attempt, object.descriptor, attached.fds, this.#ports);
     checkSameMemory(attempt, object, found);

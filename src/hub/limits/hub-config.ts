@@ -89,7 +89,7 @@ const quotaEntries = {
   hostBytes: v.optional(bytes),
   deviceBytes: v.optional(bytes),
   messagesPerSecond: v.optional(rate),
-};
+} satisfies Record<keyof Quota, unknown>;
 const quota = fields(quotaEntries);
 const { clients: _, ...clientEntries } = quotaEntries;
 
