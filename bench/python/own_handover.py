@@ -26,13 +26,14 @@ GPU_SPIN_US, HOST_SPIN_US = 1000, 20
 
 
 def framework(device):
-    """Functions that view an array, make one of the receiver, and copy; and the stream."""
+    """Functions that fill an array of a channel, make one of the receiver, and copy; the stream."""
     try:
         import torch
     except ImportError:
         import numpy
 
-        return lambda array: array.numpy(), lambda size: numpy.empty(size, numpy.uint8), numpy.copyto, None
+        empty = lambda size: numpy.empty(size, numpy.uint8)  # noqa: E731
+        return lambda array, value: array.numpy().fill(value), empty, lambda to, array: numpy.copyto(to, array.numpy()), None
     # Threads of a pool that wait for each other would be measured, too.
     torch.set_num_threads(1)
     where = "cpu" if device == "host" else device
@@ -41,8 +42,9 @@ def framework(device):
         torch.cuda.set_device(where)
         stream = torch.cuda.Stream()
         torch.cuda.set_stream(stream)
+    view = cuda_ipc.torch.view
     empty = lambda size: torch.empty(size, dtype=torch.uint8, device=where)  # noqa: E731
-    return cuda_ipc.torch.view, empty, lambda to, source: to.copy_(source), stream
+    return lambda array, value: view(array).fill_(value), empty, lambda to, array: to.copy_(view(array)), stream
 
 
 def names(parent):
@@ -50,7 +52,7 @@ def names(parent):
 
 
 def consume(device, messages, byte_length, spin):
-    view, empty, copy, stream = framework(device)
+    _, empty, copy, stream = framework(device)
     forward, back = names(os.getppid())
     with cuda_ipc.connect() as hub:
         acknowledgements = hub.create_channel(back, "int64", 1)
@@ -59,7 +61,7 @@ def consume(device, messages, byte_length, spin):
         acknowledgements.send((-1).to_bytes(8, "little", signed=True))
         for number in range(messages):
             message = reader.next(LIMIT_S)
-            copy(own, view(message.array))
+            copy(own, message.array)
             # It is ready once the stream has copied. The slot goes back then, too.
             acknowledgements.send(number.to_bytes(8, "little"), stream=stream)
             message.release()
@@ -76,7 +78,7 @@ def main():
     arguments = (device, warm_up + messages, byte_length, spin)
     consumer = context.Process(target=consume, args=arguments, daemon=True)
     consumer.start()
-    view, _, _, stream = framework(device)
+    fill, _, _, stream = framework(device)
     forward, back = names(os.getpid())
     times_us = []
     with cuda_ipc.connect() as hub:
@@ -93,7 +95,7 @@ def main():
         for number in range(warm_up + messages):
             start = time.perf_counter()
             slot = writer.loan(LIMIT_S, stream=stream)
-            view(slot.array)[:] = number % 256
+            fill(slot.array, number % 256)
             slot.commit()
             expect(number)
             if number >= warm_up:

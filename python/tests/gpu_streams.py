@@ -30,7 +30,10 @@ def library() -> ctypes.CDLL:
 
 
 class Gate:
-    """A word that streams wait for. `open` lets them go on."""
+    """A word that streams wait for. `open` lets them go on.
+
+    The end of `with` opens it, too: a channel that is closed waits for its streams.
+    """
 
     def __init__(self) -> None:
         self._map = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_SHARED)
@@ -45,6 +48,12 @@ class Gate:
 
     def open(self) -> None:
         self._word.value = 1
+
+    def __enter__(self) -> Gate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.open()
 
     def close(self) -> None:
         self.open()

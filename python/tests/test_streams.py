@@ -88,7 +88,7 @@ def take(message, stream, own):
 
 
 def test_a_message_is_ready_once_the_stream_of_its_commit_has_filled_it(hub, gate, stream):
-    with channel(hub) as writer, hub.open_channel("streams") as reader:
+    with channel(hub) as writer, hub.open_channel("streams") as reader, gate:
         slot = writer.loan(LIMIT)
         stream.wait(gate)
         fill(slot, stream, 7)
@@ -104,7 +104,7 @@ def test_a_message_is_ready_once_the_stream_of_its_commit_has_filled_it(hub, gat
 
 
 def test_the_stream_of_the_loan_is_that_of_the_commit(hub, gate, stream):
-    with channel(hub) as writer, hub.open_channel("streams") as reader:
+    with channel(hub) as writer, hub.open_channel("streams") as reader, gate:
         with writer.loan(LIMIT, stream=stream) as slot:
             stream.wait(gate)
             fill(slot, stream, 7)
@@ -118,7 +118,7 @@ def test_the_stream_of_the_loan_is_that_of_the_commit(hub, gate, stream):
 
 def test_a_reader_s_stream_waits_for_the_data_on_the_gpu(hub, gate, new_stream, own):
     producing, consuming = new_stream(), new_stream()
-    with channel(hub) as writer, hub.open_channel("streams", stream=consuming) as reader:
+    with channel(hub) as writer, hub.open_channel("streams", stream=consuming) as reader, gate:
         with writer.loan(LIMIT, stream=producing) as slot:
             producing.wait(gate)
             fill(slot, producing, 7)
@@ -135,7 +135,11 @@ def test_a_reader_s_stream_waits_for_the_data_on_the_gpu(hub, gate, new_stream, 
 
 
 def test_a_loan_without_a_stream_waits_until_the_reader_s_stream_is_done(hub, gate, stream, own):
-    with channel(hub, slots=1) as writer, hub.open_channel("streams", stream=stream) as reader:
+    with (
+        channel(hub, slots=1) as writer,
+        hub.open_channel("streams", stream=stream) as reader,
+        gate,
+    ):
         writer.send(b"\1" * SIZE)
         with reader.next(LIMIT) as message:
             stream.wait(gate)
@@ -151,7 +155,7 @@ def test_a_loan_without_a_stream_waits_until_the_reader_s_stream_is_done(hub, ga
 
 def test_a_loan_for_a_stream_waits_for_the_reader_s_stream_on_the_gpu(hub, gate, new_stream, own):
     producing, consuming = new_stream(), new_stream()
-    with channel(hub, slots=1) as writer, hub.open_channel("streams") as reader:
+    with channel(hub, slots=1) as writer, hub.open_channel("streams") as reader, gate:
         writer.send(b"\1" * SIZE)
         message = reader.next(LIMIT)
         consuming.wait(gate)
@@ -172,7 +176,7 @@ def test_a_loan_for_a_stream_waits_for_the_reader_s_stream_on_the_gpu(hub, gate,
 
 def test_messages_of_several_streams_are_ready_in_order(hub, gate, new_stream):
     slow, fast = new_stream(), new_stream()
-    with channel(hub, slots=4) as writer, hub.open_channel("streams") as reader:
+    with channel(hub, slots=4) as writer, hub.open_channel("streams") as reader, gate:
         with writer.loan(stream=slow) as slot:
             slow.wait(gate)
             fill(slot, slow, 1)
@@ -190,7 +194,11 @@ def test_messages_of_several_streams_are_ready_in_order(hub, gate, new_stream):
 
 
 def test_slots_go_back_in_the_order_of_their_positions(hub, gate, stream):
-    with channel(hub, slots=2) as writer, hub.open_channel("streams", stream=stream) as reader:
+    with (
+        channel(hub, slots=2) as writer,
+        hub.open_channel("streams", stream=stream) as reader,
+        gate,
+    ):
         for value in (1, 2):
             writer.send(bytes([value]) * SIZE)
         first, second = reader.next(LIMIT), reader.next(LIMIT)
@@ -207,7 +215,7 @@ def test_slots_go_back_in_the_order_of_their_positions(hub, gate, stream):
 
 
 def test_a_slot_that_a_stream_may_write_to_is_passed_over_if_it_is_not_committed(hub, gate, stream):
-    with channel(hub, slots=2) as writer, hub.open_channel("streams") as reader:
+    with channel(hub, slots=2) as writer, hub.open_channel("streams") as reader, gate:
         with writer.loan(stream=stream) as slot:
             stream.wait(gate)
             fill(slot, stream, 9)
@@ -224,7 +232,7 @@ def test_a_slot_that_a_stream_may_write_to_is_passed_over_if_it_is_not_committed
 
 
 def test_a_lossy_reader_holds_at_most_8_slots_by_its_stream(hub, gate, stream):
-    with channel(hub, slots=16) as writer:
+    with channel(hub, slots=16) as writer, gate:
         with hub.open_channel("streams", stream=stream, lossy=True) as reader:
             stream.wait(gate)
             for value in range(10):
@@ -246,7 +254,11 @@ def test_a_lossy_reader_holds_at_most_8_slots_by_its_stream(hub, gate, stream):
 
 
 def test_a_stream_orders_messages_in_host_memory_too(hub, gate, stream):
-    with hub.create_channel("streams", "int64", 1) as writer, hub.open_channel("streams") as reader:
+    with (
+        hub.create_channel("streams", "int64", 1) as writer,
+        hub.open_channel("streams") as reader,
+        gate,
+    ):
         stream.wait(gate)
         writer.send((5).to_bytes(8, "little"), stream=stream)
         assert reader.try_next() is None
@@ -258,7 +270,7 @@ def test_a_stream_orders_messages_in_host_memory_too(hub, gate, stream):
 
 def test_the_end_of_a_channel_waits_for_the_streams_of_its_writer(hub, gate, stream):
     writer = channel(hub)
-    with hub.open_channel("streams") as reader:
+    with hub.open_channel("streams") as reader, gate:
         with writer.loan(stream=stream) as slot:
             stream.wait(gate)
             fill(slot, stream, 7)

@@ -106,7 +106,7 @@ def check_stream(stream: object) -> None:
 
 def _handle_of(stream: Any) -> tuple[int, int | None]:
     """The handle, and the ordinal of the device where the object says it."""
-    if isinstance(stream, int) and not isinstance(stream, bool):
+    if isinstance(stream, int):
         return _checked(stream, stream), None
     handle = getattr(stream, "cuda_stream", None)  # PyTorch
     if handle is not None:
