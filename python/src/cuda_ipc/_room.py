@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ._deadline import Deadline
 from ._ring_writer import RingWriter
-from ._waiting import pauses
+from ._waiting import gpu_pauses
 
 
 def until_room(
     ring: RingWriter, deadline: Deadline, inspect: Callable[[], Mapping[int, str]]
 ) -> Iterator[float | None]:
     """Says how to wait: a pause in seconds, or None for the bell. `inspect` names the readers."""
-    times = pauses()
+    times = gpu_pauses()
     while True:
         deadline.check(lambda: _why_full(ring, inspect))
         # Readers ring when they give a slot back. Streams cannot, so it looks again.
@@ -22,7 +22,7 @@ def until_room(
             pause = next(times)
             yield pause if remaining is None else min(pause, remaining)
             continue
-        times = pauses()
+        times = gpu_pauses()
         ring.fall_asleep()
         # SYNC: looks again after the store. A reader gives back before it looks.
         yield 0.0 if ring.reserve() else None

@@ -19,6 +19,7 @@ from .._leases import HeldLease
 from .._protocol import DEFAULT_MS_EXPLANATION, WRITER_OPEN
 from .._ring_succession import take_over
 from .._ring_words import STATE
+from .._waiting import SPIN_S, Spin
 from ..channel_reader import ChannelReader, check_start
 from ..channel_writer import ChannelWriter
 from ..errors import CudaIpcError
@@ -87,20 +88,35 @@ class HubChannels(HubNames):
         *,
         start: str = "next",
         lossy: bool = False,
+        stream: Any = None,
+        spin: float = SPIN_S,
         wait: bool = True,
         timeout: float | None = REQUEST_S,
     ) -> ChannelReader:
         """Opens a channel for reading.
 
         `start` is "next" (the next message to come), "latest" or "oldest". The writer does not
-        wait for a `lossy` reader, which may miss messages. Raises READERS_FULL, and as `open`.
+        wait for a `lossy` reader, which may miss messages.
+
+        With a `stream` of a GPU, messages come before their data. The stream waits for them, and
+        gives each slot back when it has done its work up to the release. Without, the CPU waits.
+        It is a stream of PyTorch, CuPy or cuda.core, or a handle as an integer.
+
+        Before it sleeps, `next` looks again for up to `spin` seconds; 0 sleeps at once. Raises
+        READERS_FULL, TypeError or ValueError for a wrong stream, and as `open`.
         """
         check_start(start)
+        waits = Spin(spin)
+        if stream is not None:
+            from .._cuda_streams import check_stream
+
+            check_stream(stream)
 
         def use(opened: Opened, facts: ChannelFacts, source: MemorySource) -> ChannelReader:
             parts = ReaderParts(facts, source, opened.fds, opened.result.get("place"))
             try:
-                return ChannelReader(self._link, name, opened.held, parts, start, lossy)
+                held = opened.held
+                return ChannelReader(self._link, name, held, parts, start, lossy, stream, waits)
             except BaseException:
                 parts.close()
                 raise
@@ -148,13 +164,23 @@ class HubChannels(HubNames):
         *,
         start: str = "next",
         lossy: bool = False,
+        stream: Any = None,
+        spin: float = SPIN_S,
         wait: bool = True,
         timeout: float | None = REQUEST_S,
     ) -> ChannelReader:
         """As `open_channel`, for asyncio."""
         return await self._in_thread(
             timeout,
-            lambda left: self.open_channel(name, start=start, lossy=lossy, wait=wait, timeout=left),
+            lambda left: self.open_channel(
+                name,
+                start=start,
+                lossy=lossy,
+                stream=stream,
+                spin=spin,
+                wait=wait,
+                timeout=left,
+            ),
         )
 
     async def resume_channel_async(
