@@ -16,11 +16,11 @@ export class CudaIpcError extends Error {
     code: ErrorCode,
     message: string,
     {
-      cause,
       remedy = errorCodes[code].remedy,
+      cause,
     }: { readonly cause?: unknown; readonly remedy?: string | undefined } = {},
   ) {
-    // Not `{ cause: undefined }`: Node would print it.
+    // Node would print `[cause]: undefined`.
     super(message, cause === undefined ? undefined : { cause });
     this.code = code;
     this.remedy = remedy;
