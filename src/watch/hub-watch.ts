@@ -100,11 +100,7 @@ export class HubWatch {
   async #update(deadline: Deadline): Promise<void> {
     const { link, shared } = await this.#join(deadline);
     const status = await link.request("status", {}, deadline);
-    if (this.#instance !== undefined && this.#instance !== status.instance) {
-      this.#successors += 1;
-      // Positions of changes count for one hub.
-      this.#objects.distrust();
-    }
+    if (this.#instance !== undefined && this.#instance !== status.instance) this.#successors += 1;
     this.#instance = status.instance;
     this.#status = { ...status, clients: status.clients - 1 };
     await this.#clients.update(link, deadline);
@@ -125,6 +121,7 @@ export class HubWatch {
     });
     const shared = new HubObjects(link, new Devices("host"), () => {});
     this.#joined = { link, shared };
+    // Positions of changes count for one hub.
     link.onReconnect(() => this.#objects.distrust());
     link.onEnd(() => {
       // The hub was stopped, and all names are gone.

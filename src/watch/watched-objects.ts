@@ -12,6 +12,7 @@ export class WatchedObjects {
   readonly #objects = new Map<number, WatchedObject>();
   /** The position up to which all changes are known. Undefined before the first list. */
   #next: number | undefined;
+  #distrusts = 0;
 
   all(): Iterable<WatchedObject> {
     return this.#objects.values();
@@ -21,30 +22,32 @@ export class WatchedObjects {
     return this.#objects.get(object);
   }
 
-  /** The next `update` lists everything anew. Until then all stays as it is. */
+  /**
+   * The next answer of `update` is not used, and everything is listed anew. Until then all stays as
+   * it is.
+   */
   distrust(): void {
     this.#next = undefined;
+    this.#distrusts += 1;
   }
 
   clear(): void {
     this.#objects.clear();
-    this.#next = undefined;
+    this.distrust();
   }
 
   /** Asks the hub what has changed. @throws INVALID_MESSAGE */
   async update(link: HubLink, deadline: Deadline): Promise<void> {
     for (;;) {
       const since = this.#next;
+      const distrusts = this.#distrusts;
       const asked = since === undefined ? {} : { since };
       const { objects, ended, next, more, reset } = await link.request("changes", asked, deadline);
-      if (reset) {
-        const listed = await listHolders(link, deadline);
-        this.#objects.clear();
-        for (const object of listed) this.#put(object, link.session);
-        this.#next = next;
-        return;
-      }
-      for (const object of objects) this.#put(object, link.session);
+      const listed = reset ? await listHolders(link, deadline) : undefined;
+      // Another hub may have answered, which counts its changes anew.
+      if (distrusts !== this.#distrusts) continue;
+      if (listed !== undefined) this.#objects.clear();
+      for (const object of listed ?? objects) this.#put(object);
       for (const object of ended) this.#objects.delete(object);
       if (more && next <= (since ?? 0)) throw stuck(next);
       this.#next = next;
@@ -52,17 +55,14 @@ export class WatchedObjects {
     }
   }
 
-  #put({ holders = [], ...object }: HeldObject, own: number): void {
+  #put({ holders = [], ...object }: HeldObject): void {
     const { descriptor } = object;
     const { hostBytes, deviceBytes } = chargedBytes(descriptor);
-    const others = holders.filter(({ session }) => session !== own);
     this.#objects.set(object.object, {
       ...object,
-      // Without the watcher, which holds a channel for a moment.
-      leases: object.leases - (holders.length - others.length),
       device: uuidOf(descriptor.device),
       heldBytes: deviceBytes === 0 ? hostBytes : deviceBytes,
-      holders: others,
+      holders,
     });
   }
 }

@@ -134,7 +134,11 @@ describe("cuda-ipc top on a terminal", { skip: skipTerminal }, () => {
     const details = await rig.shows(/^name +nx/m);
     assert.equal(details.replaceAll(/[^x]/g, "").length >= 254, true);
     assert.match(details, /\\u001b\[2J\\u001b\]0;evil\\u0007<b>bold<\/b>\\u202e/);
-    rig.press("q");
+    rig.press(`${ESCAPE}`);
+    await rig.shows(/^nx+~ /m);
+    rig.press("/\u202e");
+    await rig.shows(/^filter: \\u202e_$/m);
+    rig.press("\rq");
     await rig.shows(/^ended 0$/m);
     await rig.isSane();
   });
