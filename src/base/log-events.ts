@@ -57,7 +57,7 @@ const events = {
     level: "warn",
     meaning: "The hub ended without being told to. Its keeper starts the next one.",
   },
-  "hub-not-told": { level: "warn", meaning: "The service manager does not answer the hub." },
+  "hub-not-told": { level: "warn", meaning: "The service manager cannot be told the hub's state." },
   "keeper-ended": {
     level: "warn",
     meaning: "The keeper ended without being told to. Another one replaces it.",

@@ -18,6 +18,7 @@ import { page, type WhenFull } from "../ring/channel-layout.js";
 import { PageWords } from "../ring/page-words.js";
 import { RingWriter } from "../ring/ring-writer.js";
 import { BellWatch, DeviceLossWatch } from "./bell-watch.js";
+import { points } from "./channel-diagnostics.js";
 import type { WriterParts } from "./channel-parts.js";
 import { FairTurns } from "./hot/fair-turns.js";
 import { type LoanedSlot, type LoanOptions, SlotLoans, streamOfLoan } from "./loaned-slot.js";
@@ -61,7 +62,10 @@ export class ChannelWriter<D extends DType = DType> {
     this.#parts = parts;
     this.#onClose = onClose;
     const pages = seats.map(({ page }) => new PageWords(page.cpu.buffer));
-    this.#ring = new RingWriter(words, pages, (seat) => this.#ringFor(seat));
+    const ring = (seat: number) => this.#ringFor(seat);
+    this.#ring = new RingWriter(words, pages, ring, (seat, lease) =>
+      points.readerDied.publish({ name: label, seat, lease }),
+    );
     this.#roster = new ReaderRoster(() => (this.#open ? this.#ring.liveReaders() : []), whoReads);
     this.#room = new BellWatch(roomBell);
     this.#loss = new DeviceLossWatch(parts.memory.buffer.device, () => ringBell(roomBell));
@@ -258,19 +262,15 @@ export class ChannelWriter<D extends DType = DType> {
   }
 
   async #readersMadeRoom(deadline: Deadline): Promise<void> {
+    const hasRoom = () => !this.#open || this.#ring.reserve();
     this.#ring.fallAsleep();
     try {
       // A reader may have released a slot before it could see that this writer sleeps.
       if (this.#ring.reserve()) await nextTurn();
       // A stream that gives a slot back cannot ring, so poll.
-      else if (this.#ring.isHeldByStreams) {
-        await waitUntil(
-          () => !this.#open || this.#ring.reserve(),
-          deadline,
-          undefined,
-          this.device,
-        );
-      } else await this.#room.heard(deadline);
+      else if (this.#ring.isHeldByStreams)
+        await waitUntil(hasRoom, deadline, undefined, this.device);
+      else await this.#room.heard(deadline);
     } finally {
       // SAFETY: after a close the words are unmapped.
       if (this.#open) this.#ring.wakeUp();

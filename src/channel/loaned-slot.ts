@@ -10,6 +10,7 @@ import { aStream } from "../gpu/option-checks.js";
 import type { Stream } from "../gpu/order/stream.js";
 import { flags } from "../ring/channel-layout.js";
 import type { RingWriter } from "../ring/ring-writer.js";
+import { points } from "./channel-diagnostics.js";
 import type { WriterParts } from "./channel-parts.js";
 import { encodeMeta, type Meta, writeMeta } from "./message-meta.js";
 import type { OrderedTimeline } from "./ordered-timeline.js";
@@ -121,7 +122,12 @@ export class LoanedSlot<D extends DType = DType> {
     const message = this.#loans.prepare(this.#loan, options);
     // WHY first: a message must not be sent a second time, even if sending fails half-way.
     this.#end();
-    return this.#loans.send(this.#loan, message);
+    const sequence = this.#loans.send(this.#loan, message);
+    if (points.commit.hasSubscribers) {
+      const { label: name } = this.#loans;
+      points.commit.publish({ name, sequence, byteLength: message.byteLength, slot: this });
+    }
+    return sequence;
   }
 
   /** Gives the slot back without a message. Does nothing after `commit`. */
@@ -264,8 +270,10 @@ export class SlotLoans<D extends DType = DType> {
   }
 
   #loan(loan: Loan): LoanedSlot<D> {
-    this.#loaned = new LoanedSlot(this, this.#parts.memory, loan);
-    return this.#loaned;
+    const slot = new LoanedSlot(this, this.#parts.memory, loan);
+    this.#loaned = slot;
+    if (points.loan.hasSubscribers) points.loan.publish({ name: this.label, slot });
+    return slot;
   }
 
   /** Returns the value that `ready` reaches when the stream has finished with the slot. */

@@ -6,6 +6,7 @@ import { defaults } from "../base/limits.js";
 import { GrowingPause } from "../base/pause.js";
 import { folderOwner, hubSocketPath } from "../os/runtime-folder.js";
 import { checks } from "./call-checks.js";
+import { operations } from "./client-diagnostics.js";
 import type { HubConnection } from "./connection/hub-connection.js";
 import { HubLink } from "./connection/hub-link.js";
 import { Farewell } from "./connection/hub-reply.js";
@@ -60,13 +61,17 @@ export async function connect(options: ConnectOptions = {}): Promise<Hub> {
 /** As `connect`, for code that asks the hub itself. */
 export async function joinHub(options: ConnectOptions): Promise<HubLink> {
   checks.connect(options);
+  const socketPath = hubSocketPath(options.socket);
+  return operations.connect.run({ socketPath }, () => join(socketPath, options));
+}
+
+async function join(socketPath: string, options: ConnectOptions): Promise<Hub> {
   const {
     hubIdleMs,
     start = true,
     reconnect = true,
     reconnectTimeoutMs = defaults.reconnectTimeoutMs,
   } = options;
-  const socketPath = hubSocketPath(options.socket);
   let absences = 0;
   const whyLate = () =>
     absences === 0

@@ -14,6 +14,7 @@ import { releaseAll } from "../../base/scope.js";
 import { closeFds } from "../../os/foreign-fd.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { Request, ResultOf } from "../../wire/messages.js";
+import { points } from "../client-diagnostics.js";
 import { type HeldLease, HeldLeases } from "./held-leases.js";
 import type { Answer, Fields, HubConnection } from "./hub-connection.js";
 import { type HubTarget, tryConnect } from "./reach-hub.js";
@@ -215,6 +216,7 @@ export class HubLink {
   #onConnectionEnd(reason: CudaIpcError): void {
     if (this.#ended !== undefined) return;
     this.#ready = false;
+    points.disconnect.publish({ socketPath: this.socketPath, reason });
     if (!this.#options.reconnect || isFinal(reason)) {
       this.#end(reason);
       return;
@@ -261,9 +263,10 @@ export class HubLink {
     if (connection.endReason !== undefined) return this.#ended !== undefined;
     this.#begin(connection);
     this.#waiters.resolve(connection);
+    const resumed = lost === 0;
+    points.reconnect.publish({ socketPath: this.socketPath, resumed });
     // Each listener runs in a turn of its own, so that one that throws does not affect the others.
-    for (const listener of this.#onReconnect)
-      queueMicrotask(() => listener({ resumed: lost === 0 }));
+    for (const listener of this.#onReconnect) queueMicrotask(() => listener({ resumed }));
     return true;
   }
 
@@ -307,6 +310,8 @@ export class HubLink {
     this.#reconnection.stop();
     this.#waiters.reject(reason);
     this.#leases.clear();
+    const { socketPath } = this;
+    if (reason.code !== "CLOSED") points.hubLost.publish({ socketPath, reason });
     for (const listener of this.#onEnd) listener(reason);
   }
 }

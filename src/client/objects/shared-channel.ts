@@ -28,6 +28,7 @@ import { memorySlots } from "../../ring/channel-layout.js";
 import { succeed } from "../../ring/ring-succession.js";
 import type { ChannelContent } from "../../wire/channel-content.js";
 import { checkName } from "../../wire/names.js";
+import { operations } from "../client-diagnostics.js";
 import type { CreateOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
 import { wrongDType } from "./open-arrays.js";
@@ -60,10 +61,13 @@ export async function createChannel<D extends DType>(
 ): Promise<ChannelWriter<D>> {
   checkName(name);
   const shape = channelShape(options, device.facts.alignmentBytes);
-  for (;;) {
-    const writer = await createOnce(objects, name, device, shape, options);
-    if (writer !== undefined) return writer;
-  }
+  const byteLength = memorySlots(shape) * shape.slotStride;
+  return operations.create.run({ name, kind: "channel", byteLength }, async () => {
+    for (;;) {
+      const writer = await createOnce(objects, name, device, shape, options);
+      if (writer !== undefined) return writer;
+    }
+  });
 }
 
 /** Undefined if the attempt must be repeated. */

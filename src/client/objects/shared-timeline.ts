@@ -2,10 +2,12 @@
 import type { WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import { LINE_BYTES } from "../../base/timeline-line.js";
 import type { Device } from "../../gpu/device.js";
 import type { ImportedTimeline, Timeline } from "../../gpu/order/timeline.js";
 import { DESCRIPTOR_VERSION, type Descriptor } from "../../wire/descriptor.js";
 import { checkName } from "../../wire/names.js";
+import { operations } from "../client-diagnostics.js";
 import type { SharingOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
 import type { SharedHandle } from "./shared-object.js";
@@ -32,12 +34,15 @@ export async function createTimeline(
   options: CreateTimelineOptions,
 ): Promise<Timeline> {
   checkName(name);
-  for (;;) {
-    const timeline = await createOnce(objects, name, device, options);
-    if (!timeline.ended) return timeline;
-    // Repeat: the answer to the first request was lost, and the hub has ended the result of it.
-    timeline.close();
-  }
+  const message = { name, kind: "timeline", byteLength: LINE_BYTES } as const;
+  return operations.create.run(message, async () => {
+    for (;;) {
+      const timeline = await createOnce(objects, name, device, options);
+      if (!timeline.ended) return timeline;
+      // Repeat: the answer to the first request was lost, and the hub has ended the result of it.
+      timeline.close();
+    }
+  });
 }
 
 async function createOnce(

@@ -2,7 +2,7 @@
  * The hub's connections by number. Admits clients, passes their messages and ends to the core, and
  * releases connections that the core has forgotten.
  */
-import { CudaIpcError, hasCode, SystemError } from "../../base/errors.js";
+import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import type { Log } from "../../base/log-events.js";
 import { acquireIn } from "../../base/scope.js";
@@ -139,9 +139,8 @@ export class ClientConnections {
   hungUp(id: ConnectionId, reason: unknown): void {
     if (reason !== undefined) {
       const { pid, uid } = this.#connections.get(id)?.peer ?? {};
-      const event = isItsEnd(reason) ? "client-disconnected" : "client-hung-up";
       const fields = { pid, uid, ...codeOf(reason) };
-      this.#log(event, `hung up on process ${pid}: ${describeError(reason)}`, fields);
+      this.#log("client-hung-up", `hung up on process ${pid}: ${describeError(reason)}`, fields);
     }
     this.#requireCore().hungUp(id);
     this.#forgetIfEnded(id);
@@ -267,10 +266,4 @@ export class ClientConnections {
     if (this.#core === undefined) throw new TypeError("connections without a core");
     return this.#core;
   }
-}
-
-/** Whether the connection ended because its process did, and not because of what it sent. */
-function isItsEnd(reason: unknown): boolean {
-  if (hasCode(reason, "PEER_GONE")) return true;
-  return reason instanceof SystemError && ["ECONNRESET", "EPIPE"].includes(reason.errnoName);
 }
