@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { safetensorsFile } from "../../support/safetensors-files.js";
-import { CliRig } from "./cli-rig.js";
+import { CliRig, LAUNCH } from "./cli-rig.js";
 import { addToPath, ShellRig, skipWithout } from "./shell-rig.js";
 
 /** Names of arrays. The first letter of each is unique, so that it can be completed alone. */
@@ -62,6 +62,53 @@ const lines: readonly (readonly [line: string, ...args: string[]])[] = [
   ["cuda-ipc hub serve --config=a\\ folder/we", "hub", "serve", "--config=a folder/weights.npy"],
   ["cuda-ipc bogus x", "bogus", "x"],
 ];
+
+describe("cuda-ipc complete", () => {
+  const RM = ["complete", "fish", "--", "cuda-ipc", "rm", ""];
+
+  it("answers without names, and prints no error, if the hub does not go on", async () => {
+    await using cli = await CliRig.open();
+    writeFileSync(cli.path("data"), "1234");
+    await cli.ok("put", "frame", "data");
+    const patient = [...RM];
+    patient.splice(1, 0, "--limit-ms", "30000");
+    assert.equal(await cli.ok(...patient), "values\0frame\tuint8[4], 4 bytes\0");
+    const { pid } = await cli.json<{ pid: number }>("hub", "status");
+    process.kill(pid, "SIGSTOP");
+    try {
+      assert.deepEqual(await cli.run(...RM), { code: 0, stdout: "values\0", stderr: "" });
+    } finally {
+      process.kill(pid, "SIGCONT");
+    }
+  });
+
+  it("starts no hub, and makes no file", async () => {
+    await using cli = await CliRig.open();
+    assert.equal(await cli.ok(...RM), "values\0");
+    assert.deepEqual(readdirSync(cli.folder), []);
+  });
+
+  it("answers although a variable is wrong that makes other commands fail", async () => {
+    await using cli = await CliRig.open();
+    cli.env.CUDA_IPC_HUB_UID = "alice";
+    assert.match(
+      await cli.ok("complete", "bash", "--", "cuda-ipc hub se", "se"),
+      /^values\nserve\n$/,
+    );
+    assert.equal(await cli.ok(...RM), "values\0");
+    delete cli.env.CUDA_IPC_HUB_UID;
+  });
+
+  it("prints nothing raw on a terminal", async () => {
+    await using cli = await CliRig.open();
+    const command = `'${process.execPath}' '${LAUNCH}' ${RM.slice(0, -1).join(" ")} ''`;
+    const { stdout } = spawnSync("script", ["-qec", command, "/dev/null"], {
+      env: { ...cli.env, NO_COLOR: "1" },
+      encoding: "utf8",
+    });
+    assert.match(stdout, /^error\[USAGE\]: only completion scripts can read the answer\./);
+  });
+});
 
 for (const shell of ["bash", "zsh"] as const) {
   describe(`completion in ${shell}`, { skip: skipWithout(shell) }, () => {
