@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
-import { describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import { HubNames } from "../../../../src/cli/completion/hub-names.js";
 import { results } from "../../../support/messages.js";
 import { obliging, type Script, ScriptedHub } from "../../../support/scripted-hub.js";
@@ -11,6 +11,8 @@ import { ProgramRig } from "../program-rig.js";
 const PATIENT_MS = 30_000;
 const LIMIT_MS = 50;
 
+const rig = new ProgramRig();
+
 /** Calls `use` with the names of the hub in a folder. */
 async function withNames<T>(
   folder: TestFolder,
@@ -19,7 +21,6 @@ async function withNames<T>(
 ): Promise<T> {
   const earlier = process.env.CUDA_IPC_SOCKET;
   process.env.CUDA_IPC_SOCKET = folder.socket;
-  using rig = new ProgramRig();
   try {
     return await use(new HubNames(rig.context, limitMs));
   } finally {
@@ -39,6 +40,8 @@ function listing(...names: readonly string[]): Script {
 }
 
 describe("HubNames", () => {
+  after(() => rig[Symbol.dispose]());
+
   it("has no names without a hub, and starts none", async () => {
     using folder = new TestFolder();
     assert.deepEqual(await withNames(folder, PATIENT_MS, (names) => names.objects()), []);
