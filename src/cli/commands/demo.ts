@@ -143,6 +143,20 @@ Example:
   $ cuda-ipc demo crash --device host`;
 }
 
+export function demoNames(): string[] {
+  return Object.keys(demos);
+}
+
+/** Empty for a demo without roles, and for an unknown one. */
+export function demoRoles(name: string): readonly string[] {
+  const roles = Object.hasOwn(demos, name) ? demos[name]?.roles : undefined;
+  return roles === undefined ? [] : roleNames[roles];
+}
+
+export function demoMeetsAtPath(name: string): boolean {
+  return namesWith("sides at a path").includes(name);
+}
+
 function namesWith(...roles: readonly Roles[]): string[] {
   return Object.entries(demos)
     .filter(([, demo]) => demo.roles !== undefined && roles.includes(demo.roles))
@@ -166,9 +180,7 @@ async function run(
 ): Promise<void> {
   const demo = Object.hasOwn(demos, name) ? demos[name] : undefined;
   if (demo === undefined) {
-    throw new UsageError(
-      `there is no demo "${name}"; the demos are ${Object.keys(demos).join(", ")}`,
-    );
+    throw new UsageError(`there is no demo "${name}"; the demos are ${demoNames().join(", ")}`);
   }
   if (asked !== undefined) checkRole(name, demo.roles, asked);
   const role = asked ?? (demo.roles === "ranks" ? roleOfLauncher() : undefined);
