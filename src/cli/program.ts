@@ -144,7 +144,7 @@ function refuseCommand(parent: Command, word: string): never {
   throw new UsageError(`${parent.name()} has no command "${word}"`);
 }
 
-/** Reports, before a command prints, what makes every command fail. A wrong variable is wrong usage. */
+/** Reports what makes every command fail, before one prints. A wrong variable is wrong usage. */
 function checkEnvironment(): void {
   probeNativeCalls();
   try {

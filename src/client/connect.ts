@@ -55,17 +55,17 @@ export { hubSocketPath } from "../os/runtime-folder.js";
  * await using hub = await connect();
  */
 export async function connect(options: ConnectOptions = {}): Promise<Hub> {
-  return new Hub(await joinHub(options), options.device);
+  checks.connect(options);
+  const socketPath = hubSocketPath(options.socket);
+  return operations.connect.run({ socketPath }, async () => {
+    return new Hub(await joinHub(options), options.device);
+  });
 }
 
 /** As `connect`, for code that asks the hub itself. */
 export async function joinHub(options: ConnectOptions): Promise<HubLink> {
   checks.connect(options);
   const socketPath = hubSocketPath(options.socket);
-  return operations.connect.run({ socketPath }, () => join(socketPath, options));
-}
-
-async function join(socketPath: string, options: ConnectOptions): Promise<Hub> {
   const {
     hubIdleMs,
     start = true,
