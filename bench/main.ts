@@ -15,6 +15,7 @@ import { hubScale } from "./hub/hub-scale.js";
 import { journalStart } from "./hub/journal-start.js";
 import { producerKilled } from "./hub/producer-killed.js";
 import { restart } from "./hub/restart.js";
+import { watching } from "./hub/watching.js";
 import { importTime } from "./import-time.js";
 import { printRows, printSideBySide, type Row } from "./measure.js";
 import { openLatency } from "./open-latency.js";
@@ -46,6 +47,7 @@ const names = [
   ...benchmarks.map(({ name }) => name),
   ...channelSections(values.device).map(({ key }) => key),
   "hub-scale",
+  "watching",
   "journal-start",
   "python-frameworks",
   "producer-killed",
@@ -111,6 +113,7 @@ await section("python-frameworks", `Frameworks of Python on ${name}`, () => {
 });
 
 await section("hub-scale", "A large hub, on the host device", () => hubScale());
+await section("watching", "The cost of watching, on the host device", () => watching());
 await section("journal-start", "Start after a crash of a large hub", journalStart);
 await section("producer-killed", "A producer is killed, on the host device", () =>
   producerKilled(),

@@ -237,11 +237,11 @@ int cuda_ipc_writer_readers(cuda_ipc_writer *writer);
  * says. */
 int cuda_ipc_writer_loan(cuda_ipc_writer *writer, cuda_ipc_slot *slot, int64_t timeout_ms,
                          cuda_ipc_error *error);
-/* Sends what lies in the lent slot. On a GPU, wait for your work first. `flags` is 0 or
+/* Sends what lies in the loaned slot. On a GPU, wait for your work first. `flags` is 0 or
  * CUDA_IPC_FLAG_JSON for a meta that is JSON. */
 int cuda_ipc_writer_commit(cuda_ipc_writer *writer, int64_t byte_length, const void *meta,
                            uint32_t meta_bytes, uint32_t flags, cuda_ipc_error *error);
-/* Copies into the lent slot, also if it is on a GPU. */
+/* Copies into the loaned slot, also if it is on a GPU. */
 int cuda_ipc_writer_copy(cuda_ipc_writer *writer, const cuda_ipc_slot *slot, const void *from,
                          size_t bytes, cuda_ipc_error *error);
 /* Ends the channel: readers get what was sent, and then its end. With WHEN_WRITER_GONE_WAIT the

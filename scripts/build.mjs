@@ -1,7 +1,8 @@
-// Makes dist/, which is published: bundles of the package's doors and programs, their types, and
-// the examples that `cuda-ipc demo` runs. With --if-changed it does nothing if no source has changed
-// since the last complete build: `npx cuda-ipc` in a clone would otherwise repeat the build.
-import { spawnSync } from "node:child_process";
+// Makes dist/, which is published: bundles of the package's doors and programs, their types, the
+// manual page, and the examples that `cuda-ipc demo` runs. With --if-changed it does nothing if no
+// source has changed since the last complete build: `npx cuda-ipc` in a clone would otherwise repeat
+// the build.
+import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { changedAt } from "./changed-at.mjs";
 import { writeDeclarations } from "./declarations.mjs";
@@ -30,6 +31,7 @@ if (tsc.status !== 0) process.exit(tsc.status ?? 1);
 await bundleDoors("dist");
 await bundlePrograms("dist");
 chmodSync(LAUNCHER, 0o755);
+writeFileSync("dist/cuda-ipc.1", execFileSync(process.execPath, [LAUNCHER, "manual"]));
 mkdirSync("build", { recursive: true });
 writeFileSync(STAMP, "");
 

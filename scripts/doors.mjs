@@ -5,7 +5,7 @@ import ts from "typescript";
 /** `file` is a path below src without its ending. The published files have that path below dist. */
 export const DOORS = [
   { name: "cuda-ipc", file: "index" },
-  ...["service", "peer", "interop", "kernels"].map((door) => ({
+  ...["service", "peer", "interop", "kernels", "diagnostics"].map((door) => ({
     name: `cuda-ipc/${door}`,
     file: `doors/${door}`,
   })),

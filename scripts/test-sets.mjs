@@ -15,6 +15,7 @@ const SLOW = [
   "fault/keeper-death-at-call",
   "fault/system-calls",
   "process/bench",
+  "process/cli/completion",
   "process/cli/cuda-in-c",
   "process/cli/demo",
   "process/cli/doctor",

@@ -62,7 +62,7 @@ const UNNEEDED =
 function stageBundle() {
   cpSync("dist", join(BUNDLE, "dist"), {
     recursive: true,
-    filter: (path) => !/\.(d\.ts|map)$|dist\/examples\/inference-server/.test(path),
+    filter: (path) => !/\.(d\.ts|map)$|dist\/examples\/(inference-server|opentelemetry)/.test(path),
   });
   const { name, version, license, type, engines, dependencies } = manifest;
   const fields = { name, version, license, type, engines, dependencies };
@@ -70,7 +70,7 @@ function stageBundle() {
   for (const file of ["examples", "deploy"])
     cpSync(file, join(BUNDLE, file), {
       recursive: true,
-      filter: (path) => !/examples\/(inference-server|python)/.test(path),
+      filter: (path) => !/examples\/(inference-server|opentelemetry|python)/.test(path),
     });
   for (const dependency of withDependencies(Object.keys(dependencies))) {
     const path = `node_modules/${dependency}`;

@@ -66,7 +66,7 @@ export class ChannelPair {
   ): Promise<[ChannelReader<D>, ...ChannelReader<D>[]]> {
     const { name, readersMax } = this.peer.receiveJson() as { name: string; readersMax: number };
     const readers: ChannelReader<D>[] = [];
-    for (let place = 0; place < readersMax; place += 1) {
+    for (let seat = 0; seat < readersMax; seat += 1) {
       const reader = (await this.#hub.openChannel(name, {
         ...options,
         from: "oldest",

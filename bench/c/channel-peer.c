@@ -8,7 +8,7 @@
 #define FIRST_FD 3
 
 static struct ring_fds inherited_fds(uint32_t places) {
-  struct ring_fds fds = {.data = FIRST_FD, .control = FIRST_FD + 1, .room_bell = FIRST_FD + 2, .places = places};
+  struct ring_fds fds = {.data = FIRST_FD, .control = FIRST_FD + 1, .room_bell = FIRST_FD + 2, .seats = places};
   for (uint32_t place = 0; place < places; place++) {
     fds.pages[place] = FIRST_FD + 3 + 2 * place;
     fds.bells[place] = FIRST_FD + 4 + 2 * place;
@@ -19,7 +19,7 @@ static struct ring_fds inherited_fds(uint32_t places) {
 static uint32_t count_places(void) {
   int64_t bytes;
   uint32_t places = *count32_at(map_file(FIRST_FD + 1, PROT_READ, &bytes), CONTROL_readersMax);
-  return places < PLACES_MAX ? places : PLACES_MAX;
+  return places < SEATS_MAX ? places : SEATS_MAX;
 }
 
 static void read_messages(int64_t messages) {

@@ -41,7 +41,7 @@ static void writer(struct arguments arguments, int socket) {
   receive_message(socket, &ready, 1);
   for (long i = 1; i <= total; i++) {
     struct limit limit = {0};
-    while (atomic_load(word32_at(writer.places[0].page, PAGE_asleep)) % 2 == 0) check_limit(&limit, "the reader sleeps");
+    while (atomic_load(word32_at(writer.seats[0].page, PAGE_asleep)) % 2 == 0) check_limit(&limit, "the reader sleeps");
     pause_between();
     reserve(&writer);
     double now = now_us();

@@ -65,20 +65,20 @@ static inline struct ring_fds create_ring(struct channel_facts facts) {
       .data = create_file("data", facts.slots * facts.slot_stride),
       .control = create_control(&facts),
       .room_bell = create_bell(),
-      .places = facts.readers_max,
+      .seats = facts.readers_max,
   };
-  for (uint32_t place = 0; place < facts.readers_max; place++) {
-    fds.pages[place] = create_page(place + 1);
-    fds.bells[place] = create_bell();
+  for (uint32_t seat = 0; seat < facts.readers_max; seat++) {
+    fds.pages[seat] = create_page(seat + 1);
+    fds.bells[seat] = create_bell();
   }
   return fds;
 }
 
 /* The descriptors that the reader of a seat gets. */
-static inline struct ring_fds reader_fds(const struct ring_fds *all, uint32_t place) {
-  struct ring_fds fds = {.data = all->data, .control = all->control, .room_bell = all->room_bell, .places = 1};
-  fds.pages[0] = all->pages[place];
-  fds.bells[0] = all->bells[place];
+static inline struct ring_fds reader_fds(const struct ring_fds *all, uint32_t seat) {
+  struct ring_fds fds = {.data = all->data, .control = all->control, .room_bell = all->room_bell, .seats = 1};
+  fds.pages[0] = all->pages[seat];
+  fds.bells[0] = all->bells[seat];
   return fds;
 }
 

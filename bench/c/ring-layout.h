@@ -16,7 +16,7 @@
 #define CLAIMS 8
 #define RANK_MAX 8
 /* The most readers that a channel can have. */
-#define PLACES_MAX 64
+#define SEATS_MAX 64
 
 /* Byte offsets. */
 #define CONTROL_LAYOUT(at) \

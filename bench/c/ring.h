@@ -26,7 +26,7 @@ static inline uint32_t *count32_at(uint8_t *bytes, size_t offset) { return (uint
 /*
  * The descriptors of one end, as a hub passes them: a writer gets all seats, a reader gets its own.
  */
-struct ring_fds { int data, control, room_bell; uint32_t places; int pages[PLACES_MAX], bells[PLACES_MAX]; };
+struct ring_fds { int data, control, room_bell; uint32_t seats; int pages[SEATS_MAX], bells[SEATS_MAX]; };
 
 struct ring {
   uint8_t *data, *control;
@@ -61,7 +61,7 @@ static inline struct ring map_ring(const struct ring_fds *fds, int protection) {
       .slot_stride = *count_at(control, CONTROL_slotStride),
   };
   int64_t slots = ring.slots;
-  if (ring.readers_max > PLACES_MAX) fail("a channel of %u readers", ring.readers_max);
+  if (ring.readers_max > SEATS_MAX) fail("a channel of %u readers", ring.readers_max);
   if (ring.headers_at + slots * ring.header_stride > control_bytes) fail("headers that are too large for their file");
   if (slots * ring.slot_stride > data_bytes) fail("slots that are too large for their memory");
   return ring;
@@ -91,7 +91,7 @@ static inline void hear_bell(int bell) {
 /* ---- the writer ---- */
 
 /* A reader as its writer sees it. */
-struct place {
+struct seat {
   uint8_t *page;
   int bell;
   /* The lease seen last, and the first position that this reader can rely on. */
@@ -102,7 +102,7 @@ struct place {
 
 struct ring_writer {
   struct ring ring;
-  struct place places[PLACES_MAX];
+  struct seat seats[SEATS_MAX];
   int room_bell;
   /*
    * `next` is written next. Below `may_write`, no look at the readers is needed. `limit` is
@@ -117,11 +117,11 @@ static inline struct ring_writer open_writer(const struct ring_fds *fds) {
   struct ring_writer writer = {.ring = map_ring(fds, PROT_READ | PROT_WRITE), .room_bell = fds->room_bell};
   uint8_t *control = writer.ring.control;
   int64_t bytes;
-  if (fds->places != writer.ring.readers_max) fail("%u places of a channel with %u", fds->places, writer.ring.readers_max);
+  if (fds->seats != writer.ring.readers_max) fail("%u seats of a channel with %u", fds->seats, writer.ring.readers_max);
   if (*count32_at(control, CONTROL_whenFull) != WHEN_FULL_WAIT) fail("a channel whose writer does not wait");
-  for (uint32_t place = 0; place < fds->places; place++) {
-    writer.places[place].page = map_file(fds->pages[place], PROT_READ, &bytes);
-    writer.places[place].bell = fds->bells[place];
+  for (uint32_t seat = 0; seat < fds->seats; seat++) {
+    writer.seats[seat].page = map_file(fds->pages[seat], PROT_READ, &bytes);
+    writer.seats[seat].bell = fds->bells[seat];
   }
   writer.next = writer.may_write = atomic_load(word_at(control, CONTROL_published));
   writer.slot = writer.next % writer.ring.slots;
@@ -138,17 +138,17 @@ static inline struct ring_writer open_writer(const struct ring_fds *fds) {
 static inline int64_t scan_readers(struct ring_writer *writer, int64_t oldest) {
   int64_t bound = INT64_MAX;
   for (uint32_t i = 0; i < writer->ring.readers_max; i++) {
-    struct place *place = &writer->places[i];
-    if (atomic_load(word32_at(place->page, PAGE_state)) != READER_ATTACHED) continue;
-    int64_t lease = atomic_load(word_at(place->page, PAGE_lease));
+    struct seat *seat = &writer->seats[i];
+    if (atomic_load(word32_at(seat->page, PAGE_state)) != READER_ATTACHED) continue;
+    int64_t lease = atomic_load(word_at(seat->page, PAGE_lease));
     if (lease == 0) continue;
-    if (lease != place->lease) {
-      place->lease = lease;
-      place->entitled_from = oldest;
+    if (lease != seat->lease) {
+      seat->lease = lease;
+      seat->entitled_from = oldest;
     }
-    if (atomic_load(word32_at(place->page, PAGE_mode)) != READER_WAITED_FOR) fail("place %u may be overtaken", i);
-    int64_t released = atomic_load(word_at(place->page, PAGE_released));
-    if (released < place->entitled_from) released = place->entitled_from;
+    if (atomic_load(word32_at(seat->page, PAGE_mode)) != READER_WAITED_FOR) fail("seat %u is lossy", i);
+    int64_t released = atomic_load(word_at(seat->page, PAGE_released));
+    if (released < seat->entitled_from) released = seat->entitled_from;
     if (released + writer->ring.slots < bound) bound = released + writer->ring.slots;
   }
   return bound;
@@ -183,15 +183,15 @@ static inline uint8_t *reserved_slot(const struct ring_writer *writer) { return 
 
 static inline void wake_readers(struct ring_writer *writer) {
   for (uint32_t i = 0; i < writer->ring.readers_max; i++) {
-    struct place *place = &writer->places[i];
+    struct seat *seat = &writer->seats[i];
     /*
      * SYNC: after the generation. Either this load sees the sleep, or the reader sees the message.
      * Pairs with take_asleep.
      */
-    uint32_t asleep = atomic_load(word32_at(place->page, PAGE_asleep));
-    if (asleep % 2 == 0 || asleep == place->rung) continue;
-    place->rung = asleep;
-    ring_bell(place->bell);
+    uint32_t asleep = atomic_load(word32_at(seat->page, PAGE_asleep));
+    if (asleep % 2 == 0 || asleep == seat->rung) continue;
+    seat->rung = asleep;
+    ring_bell(seat->bell);
   }
 }
 

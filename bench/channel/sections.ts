@@ -4,6 +4,7 @@ import { idleChannels } from "./idle.js";
 import { besideTorch, throughStreams } from "./on-device.js";
 import { messageSizes, readerCounts } from "./sizes-and-readers.js";
 import { roundTrip, throughput, wake } from "./small-messages.js";
+import { watchedChannels } from "./watched.js";
 
 export interface Section {
   /** For `--only`. */
@@ -44,6 +45,11 @@ export function channelSections(device: string): Section[] {
       key: "channel-idle",
       title: "Idle channels, on the host device",
       measure: () => idleChannels(),
+    },
+    {
+      key: "channel-watched",
+      title: "Diagnostics of channels: a message's cost on both sides, on the host device",
+      measure: () => watchedChannels(),
     },
     {
       key: "channel-copies",

@@ -170,7 +170,8 @@ function stateOf({ objects, leases, sessions }: JournalStartOptions): HubState {
     const id = FIRST_ID + sessions + objects + index;
     const object = FIRST_ID + sessions + (index % objects);
     const kind = index < objects ? "owner" : "read";
-    state.leases.set(id, { t: "lease", id, object, session: FIRST_ID + (index % sessions), kind });
+    const session = FIRST_ID + (index % sessions);
+    state.leases.set(id, { t: "lease", id, object, session, kind, sinceMs: 1_700_000_000_000 });
   }
   return state;
 }

@@ -1,8 +1,16 @@
 """Hands arrays to another process of Python over a channel, which acknowledges each over another.
 
-Usage: own_handover.py MESSAGES DEVICE BYTES. Prints one line of JSON, like the programs in bench/c.
-Does the same work as torch_handover.py with PyTorch, if it is installed: the sender fills the
-array, and the receiver copies it. On the host without PyTorch it uses NumPy.
+Usage: own_handover.py MESSAGES DEVICE BYTES [SPIN_US]. Prints one line of JSON, like the programs
+in bench/c. Does the same work as torch_handover.py with PyTorch, if it is installed: the sender
+fills the array, and the receiver copies it. On the host without PyTorch it uses NumPy.
+
+On a GPU both sides work in the order of their streams, and neither CPU waits for its own GPU. The
+stream that copies also sends the acknowledgement. So the sender has it when the receiver's copy is
+done, not when it is enqueued. A message and its release are ordered by the streams, too. The last
+message's content is compared at the end.
+
+SPIN_US is how long a reader looks again before it sleeps. It is 1000 on a GPU, where the answer
+takes longer than the 20 of the package, and that default on the host.
 """
 
 import json
@@ -14,43 +22,49 @@ import time
 import cuda_ipc
 
 LIMIT_S = 60
+GPU_SPIN_US, HOST_SPIN_US = 1000, 20
 
 
-def views(device):
-    """Functions that view an array, make one of the receiver, and wait for the GPU."""
+def framework(device):
+    """Functions that fill an array of a channel, make one of the receiver, and copy; the stream."""
     try:
         import torch
     except ImportError:
         import numpy
 
-        return lambda array: array.numpy(), lambda size: numpy.empty(size, numpy.uint8), numpy.copyto
+        empty = lambda size: numpy.empty(size, numpy.uint8)  # noqa: E731
+        return lambda array, value: array.numpy().fill(value), empty, lambda to, array: numpy.copyto(to, array.numpy()), None
     # Threads of a pool that wait for each other would be measured, too.
     torch.set_num_threads(1)
     where = "cpu" if device == "host" else device
+    stream = None
     if where != "cpu":
         torch.cuda.set_device(where)
+        stream = torch.cuda.Stream()
+        torch.cuda.set_stream(stream)
+    view = cuda_ipc.torch.view
     empty = lambda size: torch.empty(size, dtype=torch.uint8, device=where)  # noqa: E731
-    return cuda_ipc.torch.view, empty, lambda to, source: to.copy_(source)
+    return lambda array, value: view(array).fill_(value), empty, lambda to, array: to.copy_(view(array)), stream
 
 
-def names():
-    return f"handover-{os.getppid()}", f"handover-back-{os.getppid()}"
+def names(parent):
+    return f"handover-{parent}", f"handover-back-{parent}"
 
 
-def consume(device, messages, byte_length):
-    view, empty, copy = views(device)
-    forward, back = names()
+def consume(device, messages, byte_length, spin):
+    _, empty, copy, stream = framework(device)
+    forward, back = names(os.getppid())
     with cuda_ipc.connect() as hub:
         acknowledgements = hub.create_channel(back, "int64", 1)
-        reader = hub.open_channel(forward, start="oldest", timeout=LIMIT_S)
+        reader = hub.open_channel(forward, start="oldest", stream=stream, spin=spin, timeout=LIMIT_S)
         own = empty(byte_length)
         acknowledgements.send((-1).to_bytes(8, "little", signed=True))
         for number in range(messages):
             message = reader.next(LIMIT_S)
-            copy(own, view(message.array))
-            # It waits for the copy.
+            copy(own, message.array)
+            # It is ready once the stream has copied. The slot goes back then, too.
+            acknowledgements.send(number.to_bytes(8, "little"), stream=stream)
             message.release()
-            acknowledgements.send(number.to_bytes(8, "little"))
         acknowledgements.send(int(own[0]).to_bytes(8, "little"))
         if reader.next(LIMIT_S) is not None:
             raise RuntimeError("there was one message too many")
@@ -58,29 +72,30 @@ def consume(device, messages, byte_length):
 
 def main():
     messages, device, byte_length = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    spin = float(sys.argv[4] if len(sys.argv) > 4 else HOST_SPIN_US if device == "host" else GPU_SPIN_US) / 1e6
     warm_up = messages // 10 + 1
     context = multiprocessing.get_context("spawn")
-    arguments = (device, warm_up + messages, byte_length)
+    arguments = (device, warm_up + messages, byte_length, spin)
     consumer = context.Process(target=consume, args=arguments, daemon=True)
     consumer.start()
-    view, _, _ = views(device)
-    forward, back = f"handover-{os.getpid()}", f"handover-back-{os.getpid()}"
+    fill, _, _, stream = framework(device)
+    forward, back = names(os.getpid())
     times_us = []
     with cuda_ipc.connect() as hub:
         writer = hub.create_channel(forward, "uint8", byte_length, device=device)
-        acknowledgements = hub.open_channel(back, start="oldest", timeout=LIMIT_S)
+        acknowledgements = hub.open_channel(back, start="oldest", spin=spin, timeout=LIMIT_S)
 
         def expect(number):
             with acknowledgements.next(LIMIT_S) as message:
-                found = int.from_bytes(message.array.tobytes(), "little", signed=True)
+                found = int.from_bytes(message.data, "little", signed=True)
             if found != number:
                 raise RuntimeError(f"message {found} is acknowledged, wanted {number}")
 
         expect(-1)
         for number in range(warm_up + messages):
             start = time.perf_counter()
-            slot = writer.loan(LIMIT_S)
-            view(slot.array)[:] = number % 256
+            slot = writer.loan(LIMIT_S, stream=stream)
+            fill(slot.array, number % 256)
             slot.commit()
             expect(number)
             if number >= warm_up:

@@ -1989,7 +1989,7 @@ struct cuda_ipc_writer {
   uint32_t epoch, asleep;
   /* Of the last look: whether a lossy reader held a slot, and whether any used streams. */
   bool any_claim, any_stream;
-  bool reserved, is_lent, drops;
+  bool reserved, is_loaned, drops;
 };
 
 static cuda_ipc_writer *new_writer(cuda_ipc_error *error) {
@@ -2437,7 +2437,7 @@ int cuda_ipc_writer_loan(cuda_ipc_writer *writer, cuda_ipc_slot *slot, int64_t t
   *slot = (cuda_ipc_slot){.bytes_max = ring->slot_bytes};
   if (memory->cpu != NULL) slot->data = memory->cpu + at;
   else slot->device_data = memory->device + (uint64_t)at;
-  writer->is_lent = true;
+  writer->is_loaned = true;
   return 0;
 }
 
@@ -2445,8 +2445,8 @@ int cuda_ipc_writer_commit(cuda_ipc_writer *writer, int64_t byte_length, const v
                            uint32_t meta_bytes, uint32_t flags, cuda_ipc_error *error) {
   struct ring *ring = &writer->ring;
   struct timespec now;
-  if (!writer->is_lent)
-    return fail(error, "CLOSED", "Cannot commit to \"%s\": no slot is lent", ring->lease.name);
+  if (!writer->is_loaned)
+    return fail(error, "CLOSED", "Cannot commit to \"%s\": no slot is loaned", ring->lease.name);
   if (byte_length < 0 || byte_length > ring->slot_bytes ||
       !is_whole(&ring->message, byte_length) || meta_bytes > ring->meta_bytes_max ||
       (flags & ~(uint32_t)CUDA_IPC_FLAG_JSON) != 0)
@@ -2455,7 +2455,7 @@ int cuda_ipc_writer_commit(cuda_ipc_writer *writer, int64_t byte_length, const v
                 "%lld and %u, in whole elements of %lld", (long long)byte_length, meta_bytes,
                 ring->lease.name, (long long)ring->slot_bytes, ring->meta_bytes_max,
                 (long long)ring->message.item_bytes);
-  writer->is_lent = false;
+  writer->is_loaned = false;
   if (writer->drops) {
     ring->control->dropped += 1;
     return 0;
@@ -2484,11 +2484,11 @@ int cuda_ipc_writer_commit(cuda_ipc_writer *writer, int64_t byte_length, const v
 int cuda_ipc_writer_copy(cuda_ipc_writer *writer, const cuda_ipc_slot *slot, const void *from,
                          size_t bytes, cuda_ipc_error *error) {
   const struct memory *memory = &writer->ring.lease.memory;
-  if (writer->is_lent && bytes <= (size_t)slot->bytes_max)
+  if (writer->is_loaned && bytes <= (size_t)slot->bytes_max)
     return copy_in(memory, slot->data, slot->device_data, from, bytes, error);
   return fail(error, "INVALID_DESCRIPTOR",
       "Cannot copy %zu bytes to \"%s\": a slot has %lld, and it "
-              "must be lent", bytes, writer->ring.lease.name, (long long)slot->bytes_max);
+              "must be loaned", bytes, writer->ring.lease.name, (long long)slot->bytes_max);
 }
 
 static void leave_channel(cuda_ipc_writer *writer, uint32_t state) {

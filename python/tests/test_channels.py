@@ -380,7 +380,7 @@ def test_two_waits_on_one_reader_are_refused(hub):
         thread.join(LIMIT)
 
 
-def test_an_observer_counts_and_takes_no_place(hub, node):
+def test_an_observer_counts_and_takes_no_seat(hub, node):
     with hub.create_channel("observed", "uint8", 4, slots=2, readers_max=1) as writer:
         with hub.observe_channel("observed") as observer:
             assert observer.statistics().readers == ()

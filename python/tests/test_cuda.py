@@ -186,8 +186,9 @@ def test_the_callbacks_allocate_memory_that_is_shared_without_a_copy(hub):
 
 
 def test_memory_that_cannot_be_exported_is_copied_on_the_device_and_says_why(hub):
-    from cuda_ipc._cuda import context_at, declare
+    from cuda_ipc._cuda import context_at
     from cuda_ipc._cuda_handles import BorrowedCudaMemory
+    from cuda_ipc._cuda_library import declare
 
     library = declare(
         {"cuMemAlloc_v2": [ctypes.c_void_p, ctypes.c_size_t], "cuMemFree_v2": [ctypes.c_uint64]}
@@ -211,7 +212,8 @@ def test_memory_that_cannot_be_exported_is_copied_on_the_device_and_says_why(hub
 PEER = """
 import ctypes
 from cuda_ipc import interop
-from cuda_ipc._cuda import context_at, declare
+from cuda_ipc._cuda import context_at
+from cuda_ipc._cuda_library import declare
 from cuda_ipc._cuda_handles import BorrowedCudaMemory
 library = declare({"cuMemAlloc_v2": [ctypes.c_void_p, ctypes.c_size_t]})
 address = ctypes.c_uint64()
@@ -280,7 +282,8 @@ def bytearray_tensor():
 
 POOL_PEER = """
 import ctypes, os, socket
-from cuda_ipc._cuda import context_at, declare
+from cuda_ipc._cuda import context_at
+from cuda_ipc._cuda_library import declare
 class Props(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", ctypes.c_int * 2), ("win", ctypes.c_void_p), ("max", ctypes.c_size_t), ("usage", ctypes.c_ushort), ("reserved", ctypes.c_ubyte * 54)]
 u, p, s = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t

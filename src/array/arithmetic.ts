@@ -3,7 +3,9 @@
  * the same rules. Integers wrap around. 16-bit floats are computed in float32 and rounded once when
  * stored. NaN has one bit pattern.
  */
+
 import { CudaIpcError } from "../base/errors.js";
+import { shownValue } from "../base/shown-value.js";
 import { type DType, dtypeFacts } from "./dtype.js";
 import { toHostBytes } from "./host-values.js";
 
@@ -136,7 +138,7 @@ export function storeComputed(
   }
 }
 
-/** Bytes of the type in which the dtype is computed. */
+/** Size of the type in which the dtype is computed. */
 export function computeByteLength(dtype: ArithmeticDType): 4 | 8 {
   return computeTypes[dtype].endsWith("32") ? 4 : 8;
 }
@@ -147,10 +149,7 @@ function checkScalar(what: string, dtype: ArithmeticDType, value: unknown): void
   const isLong = kind !== "float" && byteSize === 8;
   if (typeof value !== "number" && !(isLong && typeof value === "bigint")) {
     const wanted = isLong ? "a bigint or a number" : "a number";
-    throw new TypeError(
-      `${what} must be ${wanted} for ${dtype}, ` +
-        `not of type ${value === null ? "null" : typeof value}`,
-    );
+    throw new TypeError(`${what} must be ${wanted} for ${dtype}, ` + `not ${shownValue(value)}`);
   }
   if (kind === "float") return;
   const bits = BigInt(byteSize * 8);

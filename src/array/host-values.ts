@@ -2,6 +2,7 @@
  * The JavaScript values of each dtype and their bytes, without a copy if the types allow it. It
  * supports only little-endian hosts, as all hosts with CUDA are.
  */
+import { shownValue } from "../base/shown-value.js";
 import { checkedHostArray } from "./checked-values.js";
 import { type DType, dtypeFacts } from "./dtype.js";
 import { encodeFromFloat32, isSmallFloat, type SmallFloat } from "./small-floats.js";
@@ -230,11 +231,7 @@ function typedArrayName(view: TypedArray): string {
 }
 
 function wrongType(dtype: DType, wanted: string, given: unknown): TypeError {
-  const found = isTypedArray(given)
-    ? typedArrayName(given)
-    : given === null
-      ? "null"
-      : typeof given;
+  const found = isTypedArray(given) ? typedArrayName(given) : shownValue(given);
   const float32 = isSmallFloat(dtype) ? ", Float32Array (to be encoded)" : "";
   return new TypeError(
     `Cannot take values as ${dtype}: found ${found}, wanted ${wanted}${float32} or a plain array`,

@@ -1,4 +1,6 @@
 /** Views of the same memory: slices, reshapes and transposes as in numpy, and never a copy. */
+import { aNumber, optionsOf } from "../base/option-checks.js";
+import { shownValue } from "../base/shown-value.js";
 import { coalescedAxes } from "./coalesced-axes.js";
 import { dtypeFacts } from "./dtype.js";
 import { type ArrayLayout, contiguousStrides, elementCount } from "./layout.js";
@@ -13,6 +15,12 @@ export interface SliceRange {
   /** Not 0. Default: 1. Negative steps go backwards: `{ step: -1 }` reverses the axis. */
   readonly step?: number | undefined;
 }
+
+const checkRange = optionsOf<SliceRange>("slice()", {
+  start: aNumber,
+  stop: aNumber,
+  step: aNumber,
+});
 
 /**
  * Selects a part of an array, with one range per axis from the first axis on. Other axes are whole.
@@ -69,11 +77,13 @@ function selectedIndices(
   size: number,
   range: SliceRange | undefined,
 ): { readonly start: number; readonly length: number; readonly step: number } {
-  if (typeof range !== "object" || range === null) {
+  if (typeof range !== "object" || range === null || Array.isArray(range)) {
+    const wanted = "a number or { start, stop, step }";
     throw new TypeError(
-      `Cannot slice: range of axis ${axis} must be a number or { start, stop, step }`,
+      `Cannot slice: range of axis ${axis} must be ${wanted}, not ${shownValue(range)}`,
     );
   }
+  checkRange(range);
   for (const [name, value] of Object.entries({
     start: range.start,
     stop: range.stop,
@@ -108,6 +118,7 @@ function selectedIndices(
  * have that shape
  */
 export function reshapeLayout(layout: ArrayLayout, shape: readonly number[]): ArrayLayout {
+  refuseArray("reshape", shape);
   const count = elementCount(layout.shape);
   const resolved = resolveShape(count, shape);
   if (count === 0) return { ...layout, shape: resolved, strides: contiguousStrides(resolved) };
@@ -132,6 +143,16 @@ export function reshapeLayout(layout: ArrayLayout, shape: readonly number[]): Ar
     remaining /= size;
   }
   return { ...layout, shape: resolved, strides };
+}
+
+/** @throws TypeError for `reshape([2, 3])`, a likely slip in JavaScript */
+function refuseArray(call: string, values: readonly unknown[]): void {
+  const [first] = values;
+  if (!Array.isArray(first)) return;
+  const shown = shownValue(first);
+  throw new TypeError(
+    `${call}() takes numbers: ${call}(${first.join(", ")}), not ${call}(${shown})`,
+  );
 }
 
 function copyNeeded(layout: ArrayLayout, shape: readonly number[]): TypeError {
@@ -171,6 +192,7 @@ function resolveShape(count: number, shape: readonly number[]): number[] {
  * @throws RangeError unless `axes` names each axis once (negative ones count from the end)
  */
 export function transposeLayout(layout: ArrayLayout, axes?: readonly number[]): ArrayLayout {
+  if (axes !== undefined) refuseArray("transpose", axes);
   const rank = layout.shape.length;
   const order =
     axes?.map((axis) => (axis < 0 ? axis + rank : axis)) ??

@@ -9,6 +9,9 @@ export interface WaitOptions {
   readonly timeoutMs?: number | undefined;
 }
 
+/** What kept the step waiting that each timeout ended. */
+const reasons = new WeakMap<CudaIpcError, string>();
+
 export class Deadline {
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
@@ -70,23 +73,23 @@ export class Deadline {
 
   /**
    * Returns the error of a step. If this deadline ended the step, the error names the whole
-   * attempt.
+   * attempt, and says what kept the step waiting.
    */
   named(error: unknown): unknown {
-    const code = error instanceof CudaIpcError ? error.code : undefined;
-    if (code === "TIMEOUT" && this.isOver) return this.timedOut(undefined, error);
+    if (!(error instanceof CudaIpcError)) return error;
+    const { code } = error;
+    if (code === "TIMEOUT" && this.isOver) return this.timedOut(reasons.get(error), error);
     if (code === "ABORTED" && this.signal?.aborted) return this.aborted();
     return error;
   }
 
   /** @param found what kept the call waiting */
   timedOut(found = this.#why?.(), cause?: unknown): CudaIpcError {
-    const why = found === undefined || found === "" ? "" : `; ${found}`;
-    return new CudaIpcError(
-      "TIMEOUT",
-      `Cannot ${this.#what}: not done within ${this.timeoutMs} ms${why}`,
-      { cause },
-    );
+    const message = `Cannot ${this.#what}: not done within ${this.timeoutMs} ms`;
+    if (found === undefined || found === "") return new CudaIpcError("TIMEOUT", message, { cause });
+    const error = new CudaIpcError("TIMEOUT", `${message}; ${found}`, { cause });
+    reasons.set(error, found);
+    return error;
   }
 
   aborted(): CudaIpcError {

@@ -88,7 +88,7 @@ export const errorCodes = {
   // Talking to the hub
   HUB_UNAVAILABLE: facts(
     "No hub answers and none could be started.",
-    "Run `cuda-ipc hub serve` to see why.",
+    "Run `cuda-ipc hub serve`, which starts a hub or says why it cannot.",
     true,
   ),
   HUB_GONE: facts(
@@ -182,7 +182,7 @@ export const errorCodes = {
   ),
   IN_USE: facts(
     "Something is still in use: imports of memory to be freed, old memory under the same " +
-      "handle, a lent slot, a wait under way, or a channel that has a writer.",
+      "handle, a loaned slot, a wait under way, or a channel that has a writer.",
     "End what the message names: close it, commit or give back the slot, " +
       "or await the earlier call (a signal or timeoutMs ends it).",
     true,
@@ -253,7 +253,7 @@ export const errorCodes = {
   // Devices and drivers
   INVALID_DEVICE: facts(
     'The device name is not "host", "auto", "cuda:N" or "N".',
-    "Correct --device or CUDA_IPC_DEVICE.",
+    "Correct the option device, --device or CUDA_IPC_DEVICE.",
   ),
   DEVICE_NOT_FOUND: facts(
     "This process sees no such device.",

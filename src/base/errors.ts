@@ -17,10 +17,11 @@ export class CudaIpcError extends Error {
     message: string,
     {
       remedy = errorCodes[code].remedy,
-      ...options
+      cause,
     }: { readonly cause?: unknown; readonly remedy?: string | undefined } = {},
   ) {
-    super(message, options);
+    // Node would print `[cause]: undefined`.
+    super(message, cause === undefined ? undefined : { cause });
     this.code = code;
     this.remedy = remedy;
   }

@@ -46,6 +46,10 @@ export const limits = {
   hubLeasesMax: 100_000,
   /** Opens of all clients of one hub that wait for a name to be published. */
   hubWaitingOpensMax: 32_768,
+  /** The latest changes of objects that a hub remembers for watchers. */
+  hubChangesKeptMax: 16_384,
+  /** Remembered changes that one answer goes through. */
+  changesPerPageMax: 4096,
   /** Unread replies of all clients of one hub. */
   hubUnreadBytesMax: 64 * MiB,
   /** Lost objects that the hub still lists. */
@@ -120,6 +124,8 @@ export const limits = {
   channelSlotsMax: 65_536,
   /** Readers of a channel at a time. All its descriptors fit into one message. */
   channelReadersMax: 64,
+  /** Channels whose words a watcher maps. */
+  watchedChannelsMax: 4096,
   /** The meta of one message of a channel. */
   channelMetaBytesMax: 64 * KiB,
   /** The control file of a channel, with the headers and meta of all slots. */

@@ -20,8 +20,10 @@ export function shownValue(value: unknown): string {
 }
 
 function shownObject(value: object): string {
-  const type: unknown = Object.getPrototypeOf(value)?.constructor?.name ?? "Object";
-  if (type !== "Object" && type !== "Array") return `an object of class ${String(type)}`;
+  // The bundler puts an underscore before some names.
+  const name: unknown = Object.getPrototypeOf(value)?.constructor?.name ?? "Object";
+  const type = String(name).replace(/^_/, "");
+  if (type !== "Object" && type !== "Array") return `an object of class ${type}`;
   try {
     return JSON.stringify(value) ?? "an object";
   } catch {

@@ -82,7 +82,7 @@ export class BellWatch {
 }
 
 /**
- *  Wakes one end of a channel if its device is lost while it sleeps, because its bell may never
+ * Wakes one end of a channel if its device is lost while it sleeps, because its bell may never
  * ring. Only under MPS can another process cause that. Elsewhere this process's own work fails
  * first.
  */

@@ -3,11 +3,17 @@
 import type { DType } from "../array/dtype.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
-import { SharedWords } from "../gpu/order/shared-words.js";
+import { Mapping } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { readerStates, type WhenFull, type WhenWriterGone } from "../ring/channel-layout.js";
+import {
+  controlByteLength,
+  PAGE_BYTES,
+  readerStates,
+  type WhenFull,
+  type WhenWriterGone,
+} from "../ring/channel-layout.js";
 import { openControlFile } from "../ring/control-file.js";
-import type { ControlWords, WriterState } from "../ring/control-words.js";
+import { type ControlWords, contradictionOf, type WriterState } from "../ring/control-words.js";
 import { PageWords } from "../ring/page-words.js";
 import type { ChannelShape } from "./channel-parts.js";
 
@@ -44,40 +50,52 @@ export interface ChannelStatistics {
   readonly readers: readonly ChannelReaderStatistics[];
 }
 
+/** The header of a message, as an observer sees it. */
+export interface ObservedMessage {
+  /** When it was committed, in Unix milliseconds, by the writer's clock. */
+  readonly timestampMs: number;
+  readonly byteLength: number;
+  /** A copy. */
+  readonly meta: Uint8Array;
+}
+
 export class ChannelObserver {
   readonly label: string;
   readonly #shape: ChannelShape;
   readonly #words: ControlWords;
   readonly #pages: readonly PageWords[];
-  readonly #files: readonly SharedWords[];
+  readonly #mappings: readonly Mapping[];
   readonly #onClose: () => void;
   #open = true;
 
   /**
-   * Takes the descriptors of the control file and of each page. The caller keeps them.
-   * @throws INVALID_DESCRIPTOR, PROTOCOL_MISMATCH
+   * Takes the descriptors of the control file and of each page, whose lengths and seals were
+   * checked. The caller keeps them, and may close them.
+   * @throws PROTOCOL_MISMATCH
    */
   constructor(label: string, shape: ChannelShape, fds: readonly OwnedFd[], onClose: () => void) {
     this.label = label;
     this.#shape = shape;
     this.#onClose = onClose;
-    this.#files = acquireIn((scope) =>
-      fds.map((fd) => scope.own(SharedWords.import(fd), (file) => file.release())),
-    );
-    const [control, ...pages] = this.#files as [SharedWords, ...SharedWords[]];
-    this.#words = acquireIn((scope) => {
-      for (const file of this.#files) scope.defer(() => file.release());
-      return openControlFile(label, control.cpu.buffer, control.byteLength, shape);
+    const [controlFd, ...pageFds] = fds as [OwnedFd, ...OwnedFd[]];
+    const controlBytes = controlByteLength(shape);
+    [this.#words, this.#pages, this.#mappings] = acquireIn((scope) => {
+      const map = (fd: OwnedFd, byteLength: number) =>
+        scope.own(Mapping.shared(fd, byteLength, "read"), (mapping) => mapping.close());
+      const control = map(controlFd, controlBytes);
+      const pages = pageFds.map((fd) => map(fd, PAGE_BYTES));
+      const { buffer } = control.view(0, controlBytes);
+      const words = openControlFile(label, buffer, controlBytes, shape);
+      const pageWords = pages.map((page) => new PageWords(page.view(0, PAGE_BYTES).buffer));
+      return [words, pageWords, [control, ...pages]];
     });
-    this.#pages = pages.map((page) => new PageWords(page.cpu.buffer));
   }
 
   /**
    * The state now. In a busy channel the counts are of slightly different moments. @throws CLOSED
    */
   statistics(): ChannelStatistics {
-    if (!this.#open)
-      throw new CudaIpcError("CLOSED", `Cannot look at channel "${this.label}": it was closed`);
+    this.#checkOpen();
     const { dtype, shape, slots, slotBytes, metaBytesMax, readersMax, whenFull, whenWriterGone } =
       this.#shape;
     const { sequence: committed, dropped, epoch, state } = this.#words;
@@ -100,14 +118,68 @@ export class ChannelObserver {
     };
   }
 
+  /**
+   * The latest complete messages, newest first. Leaves out those whose slots the writer may be
+   * writing again.
+   * @throws CLOSED
+   * @internal
+   */
+  messages(countMax: number): ObservedMessage[] {
+    this.#checkOpen();
+    const words = this.#words;
+    const { slots } = this.#shape;
+    const found: ObservedMessage[] = [];
+    const end = words.published;
+    const begin = Math.max(words.facts.firstPosition, end - Math.min(slots, countMax));
+    for (let position = end - 1; position >= begin; position -= 1) {
+      const slot = position % slots;
+      if (!words.isCommitted(slot, position)) continue;
+      const header = words.header(slot);
+      if (contradictionOf(header, words.facts, position) !== undefined) continue;
+      const meta = words.meta(slot, header.metaBytes).slice();
+      // SYNC: after the copy. The writer raises the limit before it writes a header.
+      if (words.limit > position + slots || !words.isCommitted(slot, position)) break;
+      const { timestampMs, byteLength } = header;
+      found.push({ timestampMs, byteLength, meta });
+    }
+    return found;
+  }
+
+  /**
+   * The mean size of the latest messages; undefined before the first one. It may mix a message with
+   * the next one in the same slot.
+   * @throws CLOSED
+   * @internal
+   */
+  meanByteLength(countMax: number): number | undefined {
+    this.#checkOpen();
+    const words = this.#words;
+    const { slots, slotBytes } = this.#shape;
+    const end = words.published;
+    const begin = Math.max(words.facts.firstPosition, end - Math.min(slots, countMax));
+    let [sum, count] = [0, 0];
+    for (let position = begin; position < end; position += 1) {
+      const slot = position % slots;
+      if (words.generation(slot) === 0) continue;
+      sum += Math.min(slotBytes, words.header(slot).byteLength);
+      count += 1;
+    }
+    return count === 0 ? undefined : sum / count;
+  }
+
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    releaseAll([...this.#files.map((file) => () => file.release()), this.#onClose]);
+    releaseAll([...this.#mappings.map((mapping) => () => mapping.close()), this.#onClose]);
   }
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #checkOpen(): void {
+    if (this.#open) return;
+    throw new CudaIpcError("CLOSED", `Cannot look at channel "${this.label}": it was closed`);
   }
 
   #reader(page: PageWords, seat: number): ChannelReaderStatistics {

@@ -8,6 +8,7 @@ import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
 import { SharedWords } from "../gpu/order/shared-words.js";
 import { createBell } from "../os/bell.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import { channelFdsAt, readerFdsAt } from "../ring/channel-fds.js";
 import { type ChannelFacts, controlByteLength, PAGE_BYTES } from "../ring/channel-layout.js";
 import { createControlFile, openControlFile } from "../ring/control-file.js";
 import type { ControlWords } from "../ring/control-words.js";
@@ -64,14 +65,7 @@ export function createParts<D extends DType>(
       bell: scope.own(createBell(), (bell) => bell.close()),
     }));
     const words = createControlFile(control.cpu.buffer, { ...shape, firstPosition });
-    return writerParts({
-      label,
-      memory: new SlotMemory(buffer, shape),
-      control,
-      words,
-      roomBell,
-      seats,
-    });
+    return writerParts(label, buffer, shape, { control, words, roomBell, seats });
   });
 }
 
@@ -85,24 +79,19 @@ export function openWriterParts<D extends DType>(
   shape: ChannelShape<D>,
   fds: readonly OwnedFd[],
 ): WriterParts<D> {
+  const at = channelFdsAt;
   return acquireIn((scope) => {
-    const control = scope.own(SharedWords.import(fdAt(fds, 1), undefined, "read-write"), (words) =>
-      words.release(),
+    const control = scope.own(
+      SharedWords.import(fdAt(fds, at.control), undefined, "read-write"),
+      (words) => words.release(),
     );
     const words = openControlFile(label, control.cpu.buffer, control.byteLength, shape);
-    const roomBell = scope.own(fdAt(fds, 2).duplicate(), (bell) => bell.close());
+    const roomBell = scope.own(fdAt(fds, at.roomBell).duplicate(), (bell) => bell.close());
     const seats = Array.from({ length: shape.readersMax }, (_, seat) => ({
-      page: scope.own(SharedWords.import(fdAt(fds, 3 + 2 * seat)), (words) => words.release()),
-      bell: scope.own(fdAt(fds, 4 + 2 * seat).duplicate(), (bell) => bell.close()),
+      page: scope.own(SharedWords.import(fdAt(fds, at.page(seat))), (words) => words.release()),
+      bell: scope.own(fdAt(fds, at.bell(seat)).duplicate(), (bell) => bell.close()),
     }));
-    return writerParts({
-      label,
-      memory: new SlotMemory(buffer, shape),
-      control,
-      words,
-      roomBell,
-      seats,
-    });
+    return writerParts(label, buffer, shape, { control, words, roomBell, seats });
   });
 }
 
@@ -121,14 +110,18 @@ export function openReaderParts<D extends DType>(
     lease,
   }: { readonly fds: readonly OwnedFd[]; readonly seat: number; readonly lease: number },
 ): ReaderParts<D> {
+  const at = readerFdsAt;
   return acquireIn((scope) => {
-    const control = scope.own(SharedWords.import(fdAt(fds, 1)), (words) => words.release());
-    const words = openControlFile(label, control.cpu.buffer, control.byteLength, shape);
-    const roomBell = scope.own(fdAt(fds, 2).duplicate(), (bell) => bell.close());
-    const page = scope.own(SharedWords.import(fdAt(fds, 3), undefined, "read-write"), (words) =>
+    const control = scope.own(SharedWords.import(fdAt(fds, at.control)), (words) =>
       words.release(),
     );
-    const bell = scope.own(fdAt(fds, 4).duplicate(), (bell) => bell.close());
+    const words = openControlFile(label, control.cpu.buffer, control.byteLength, shape);
+    const roomBell = scope.own(fdAt(fds, at.roomBell).duplicate(), (bell) => bell.close());
+    const page = scope.own(
+      SharedWords.import(fdAt(fds, at.page), undefined, "read-write"),
+      (words) => words.release(),
+    );
+    const bell = scope.own(fdAt(fds, at.bell).duplicate(), (bell) => bell.close());
     const memory = new SlotMemory(buffer, shape);
     const close = () =>
       releaseAll([
@@ -155,8 +148,14 @@ export function exportParts({ control, roomBell, seats }: WriterParts): OwnedFd[
   });
 }
 
-function writerParts<D extends DType>(parts: Omit<WriterParts<D>, "close">): WriterParts<D> {
-  const { memory, control, seats, roomBell } = parts;
+function writerParts<D extends DType>(
+  label: string,
+  buffer: DeviceBuffer,
+  shape: ChannelShape<D>,
+  parts: Pick<WriterParts, "control" | "words" | "roomBell" | "seats">,
+): WriterParts<D> {
+  const { control, seats, roomBell } = parts;
+  const memory = new SlotMemory(buffer, shape);
   const close = () =>
     releaseAll([
       () => memory.close(),
@@ -164,7 +163,7 @@ function writerParts<D extends DType>(parts: Omit<WriterParts<D>, "close">): Wri
       () => control.release(),
       () => roomBell.close(),
     ]);
-  return { ...parts, close };
+  return { label, memory, ...parts, close };
 }
 
 function fdAt(fds: readonly OwnedFd[], index: number): OwnedFd {

@@ -17,13 +17,14 @@ import type { ControlWords } from "../ring/control-words.js";
 import { PageWords } from "../ring/page-words.js";
 import { RingReader, type TakenMessage } from "../ring/ring-reader.js";
 import { BellWatch, DeviceLossWatch } from "./bell-watch.js";
+import { points } from "./channel-diagnostics.js";
 import { checkNext, checkReaderOptions, type ReaderOptions } from "./channel-options.js";
 import type { ReaderParts } from "./channel-parts.js";
 import { AdaptiveSpin } from "./hot/adaptive-spin.js";
 import { FairTurns } from "./hot/fair-turns.js";
 import { MessageReadiness } from "./message-readiness.js";
 import { OrderedTimeline } from "./ordered-timeline.js";
-import { ReceivedSlot, SlotReturns } from "./received-slot.js";
+import { type ReceivedSlot, SlotReturns } from "./received-slot.js";
 import { readableOf, type StreamedMessage } from "./web-streams.js";
 
 const SPIN_MS = 0.02;
@@ -49,6 +50,8 @@ export class ChannelReader<D extends DType = DType> {
   readonly #why = () => (this.#open ? this.#whyEmpty() : undefined);
   /** A `next` is under way. */
   #isAwaited = false;
+  /** It was noticed that the writer died. */
+  #isOrphaned = false;
   #open = true;
 
   /**
@@ -145,7 +148,7 @@ export class ChannelReader<D extends DType = DType> {
         continue;
       }
       this.#pending = undefined;
-      return new ReceivedSlot(this.#returns, this.#parts.memory, taken);
+      return this.#returns.receive(this.#parts.memory, taken);
     }
   }
 
@@ -162,7 +165,8 @@ export class ChannelReader<D extends DType = DType> {
       const found = "another call waits for a message; give it a signal or a timeoutMs to end it";
       throw new CudaIpcError("IN_USE", `Cannot read channel "${this.label}": ${found}`);
     }
-    checkNext(`read channel "${this.label}"`, options);
+    const attempt = `read channel "${this.label}"`;
+    checkNext(attempt, options);
     this.#isAwaited = true;
     try {
       const pause = this.#turns.turn();
@@ -170,12 +174,7 @@ export class ChannelReader<D extends DType = DType> {
       const slot = this.tryNext() ?? this.#spin.until(() => this.tryNext(), options.timeoutMs);
       if (slot !== undefined) return slot;
       // WHY in this function: each async function in between delays the wake-up.
-      const deadline = new Deadline(
-        `read channel "${this.label}"`,
-        options,
-        Number.POSITIVE_INFINITY,
-        this.#why,
-      );
+      const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY, this.#why);
       for (;;) {
         if (this.#hasEnded()) return undefined;
         deadline.check();
@@ -307,10 +306,11 @@ export class ChannelReader<D extends DType = DType> {
     // SYNC: after the state. Otherwise a message that came just before the end would be lost.
     if (this.#ring.hasNext) return false;
     if (state === "closed") return true;
-    throw new CudaIpcError(
-      "PEER_GONE",
-      `Cannot read channel "${this.label}": its writer is gone, and all that it committed was read`,
-    );
+    const { label: name, received } = this;
+    if (!this.#isOrphaned) points.writerDied.publish({ name, received });
+    this.#isOrphaned = true;
+    const found = "its writer is gone, and all that it committed was read";
+    throw new CudaIpcError("PEER_GONE", `Cannot read channel "${this.label}": ${found}`);
   }
 
   #checkOpen(): void {

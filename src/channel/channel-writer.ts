@@ -1,7 +1,7 @@
 /**
- *  Writes to a channel: one slot at a time is lent, filled and committed. The channel's `whenFull`
- * decides what happens if no slot is free. Streams wait for each other on the GPU, and the CPU
- * waits for none of them.
+ * Writes to a channel: one slot at a time is loaned, filled and committed. The channel's `whenFull`
+ * decides what happens if no slot is free. Streams wait for each other on the GPU. The CPU waits
+ * for none of them.
  */
 import type { WritableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
@@ -18,6 +18,7 @@ import { page, type WhenFull } from "../ring/channel-layout.js";
 import { PageWords } from "../ring/page-words.js";
 import { RingWriter } from "../ring/ring-writer.js";
 import { BellWatch, DeviceLossWatch } from "./bell-watch.js";
+import { points } from "./channel-diagnostics.js";
 import type { WriterParts } from "./channel-parts.js";
 import { FairTurns } from "./hot/fair-turns.js";
 import { type LoanedSlot, type LoanOptions, SlotLoans, streamOfLoan } from "./loaned-slot.js";
@@ -61,7 +62,10 @@ export class ChannelWriter<D extends DType = DType> {
     this.#parts = parts;
     this.#onClose = onClose;
     const pages = seats.map(({ page }) => new PageWords(page.cpu.buffer));
-    this.#ring = new RingWriter(words, pages, (seat) => this.#ringFor(seat));
+    const ring = (seat: number) => this.#ringFor(seat);
+    this.#ring = new RingWriter(words, pages, ring, (seat, lease) =>
+      points.readerDied.publish({ name: label, seat, lease }),
+    );
     this.#roster = new ReaderRoster(() => (this.#open ? this.#ring.liveReaders() : []), whoReads);
     this.#room = new BellWatch(roomBell);
     this.#loss = new DeviceLossWatch(parts.memory.buffer.device, () => ringBell(roomBell));
@@ -104,12 +108,12 @@ export class ChannelWriter<D extends DType = DType> {
   }
 
   /**
-   * Lends a slot at once. Returns undefined if none is free; with "drop-newest" the message then
-   * counts as dropped. One slot is lent at a time.
+   * Loans a slot at once. Returns undefined if none is free; with "drop-newest" the message then
+   * counts as dropped. One slot is loaned at a time.
    *
    * Without a stream, a slot that a stream still reads or fills counts as taken. With a stream it
    * counts as free, and your stream waits. A slot that a lossy reader holds always counts as taken.
-   * @throws CLOSED; IN_USE if another slot is lent or waited for
+   * @throws CLOSED; IN_USE if another slot is loaned or waited for
    */
   tryLoan(options: { readonly stream?: Stream | undefined } = {}): LoanedSlot<D> | undefined {
     this.#checkMayLoan();
@@ -119,10 +123,10 @@ export class ChannelWriter<D extends DType = DType> {
   }
 
   /**
-   * Lends a slot. If none is free, `whenFull` decides: "wait" waits, "drop-oldest" waits only if
-   * readers hold every slot, "error" throws, and "drop-newest" lends memory that no reader sees.
-   * Which slots are free is as with `tryLoan`.
-   * @throws CLOSED, TIMEOUT, ABORTED, CHANNEL_FULL; IN_USE if another slot is lent or waited for;
+   * Loans a slot. If none is free, `whenFull` decides: "wait" waits, "drop-oldest" waits only if
+   * readers hold every slot, "error" throws, and "drop-newest" loans memory that no reader sees.
+   * The same slots count as free as for `tryLoan`.
+   * @throws CLOSED, TIMEOUT, ABORTED, CHANNEL_FULL; IN_USE if another slot is loaned or waited for;
    * DEVICE_LOST if the device is lost meanwhile
    */
   async loan(options: LoanOptions = {}): Promise<LoanedSlot<D>> {
@@ -160,7 +164,7 @@ export class ChannelWriter<D extends DType = DType> {
 
   /**
    * Ends the channel: readers get all committed messages and then the end. With
-   * `whenWriterGone: "wait"` the channel waits for the next writer instead. A lent slot is given
+   * `whenWriterGone: "wait"` the channel waits for the next writer instead. A loaned slot is given
    * back. The memory stays until streams have finished their messages.
    */
   close(): void {
@@ -202,7 +206,7 @@ export class ChannelWriter<D extends DType = DType> {
   #reserve(stream: Stream | undefined): LoanedSlot<D> | undefined {
     const ring = this.#ring;
     if (!ring.reserve() || !this.#orderAfterOthers(stream)) return undefined;
-    return this.#loans.lend(ring.slot, stream);
+    return this.#loans.loan(ring.slot, stream);
   }
 
   /**
@@ -222,7 +226,7 @@ export class ChannelWriter<D extends DType = DType> {
 
   async #whenFull(options: LoanOptions): Promise<LoanedSlot<D>> {
     const { whenFull, slots } = this;
-    if (whenFull === "drop-newest") return this.#loans.lendDropped(slots, options.stream);
+    if (whenFull === "drop-newest") return this.#loans.loanDropped(slots, options.stream);
     if (whenFull === "error") {
       const found = `all of its ${slots} slots are taken`;
       throw new CudaIpcError("CHANNEL_FULL", `Cannot write to channel "${this.label}": ${found}`);
@@ -258,19 +262,15 @@ export class ChannelWriter<D extends DType = DType> {
   }
 
   async #readersMadeRoom(deadline: Deadline): Promise<void> {
+    const hasRoom = () => !this.#open || this.#ring.reserve();
     this.#ring.fallAsleep();
     try {
       // A reader may have released a slot before it could see that this writer sleeps.
       if (this.#ring.reserve()) await nextTurn();
       // A stream that gives a slot back cannot ring, so poll.
-      else if (this.#ring.isHeldByStreams) {
-        await waitUntil(
-          () => !this.#open || this.#ring.reserve(),
-          deadline,
-          undefined,
-          this.device,
-        );
-      } else await this.#room.heard(deadline);
+      else if (this.#ring.isHeldByStreams)
+        await waitUntil(hasRoom, deadline, undefined, this.device);
+      else await this.#room.heard(deadline);
     } finally {
       // SAFETY: after a close the words are unmapped.
       if (this.#open) this.#ring.wakeUp();
@@ -311,10 +311,10 @@ export class ChannelWriter<D extends DType = DType> {
 
   #checkMayLoan(): void {
     this.#checkOpen();
-    if (!this.#loans.isLent && !this.#isAwaited) return;
+    if (!this.#loans.isLoaned && !this.#isAwaited) return;
     const found = this.#isAwaited
       ? "another one is waited for"
-      : "another one is lent; commit or close it first";
-    throw new CudaIpcError("IN_USE", `Cannot lend a slot of channel "${this.label}": ${found}`);
+      : "another one is loaned; commit or close it first";
+    throw new CudaIpcError("IN_USE", `Cannot loan a slot of channel "${this.label}": ${found}`);
   }
 }

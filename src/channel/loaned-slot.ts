@@ -1,4 +1,4 @@
-/** The slot that a writer has lent: filled, then committed once or given back unused. */
+/** The slot that a writer has loaned: filled, then committed once or given back unused. */
 // WHY imported: the global is looked up anew at each use.
 import { performance } from "node:perf_hooks";
 import type { DType } from "../array/dtype.js";
@@ -10,6 +10,7 @@ import { aStream } from "../gpu/option-checks.js";
 import type { Stream } from "../gpu/order/stream.js";
 import { flags } from "../ring/channel-layout.js";
 import type { RingWriter } from "../ring/ring-writer.js";
+import { points } from "./channel-diagnostics.js";
 import type { WriterParts } from "./channel-parts.js";
 import { encodeMeta, type Meta, writeMeta } from "./message-meta.js";
 import type { OrderedTimeline } from "./ordered-timeline.js";
@@ -121,7 +122,12 @@ export class LoanedSlot<D extends DType = DType> {
     const message = this.#loans.prepare(this.#loan, options);
     // WHY first: a message must not be sent a second time, even if sending fails half-way.
     this.#end();
-    return this.#loans.send(this.#loan, message);
+    const sequence = this.#loans.send(this.#loan, message);
+    if (points.commit.hasSubscribers) {
+      const { label: name } = this.#loans;
+      points.commit.publish({ name, sequence, byteLength: message.byteLength, slot: this });
+    }
+    return sequence;
   }
 
   /** Gives the slot back without a message. Does nothing after `commit`. */
@@ -161,7 +167,7 @@ export class SlotLoans<D extends DType = DType> {
   readonly #byCpu: (Loan | undefined)[] = [];
   /** The value of `ready` at which each slot is filled. Undefined until a stream fills one. */
   #filledAt: Float64Array | undefined;
-  #lent: LoanedSlot<D> | undefined;
+  #loaned: LoanedSlot<D> | undefined;
 
   /** @param ready the timeline of what the writer's streams have finished */
   constructor(parts: WriterParts<D>, ring: RingWriter, ready: OrderedTimeline) {
@@ -174,8 +180,8 @@ export class SlotLoans<D extends DType = DType> {
     this.#wholeSlot = { byteLength: words.facts.slotBytes, readyAt: 0, flags: 0, metaBytes: 0 };
   }
 
-  get isLent(): boolean {
-    return this.#lent !== undefined;
+  get isLoaned(): boolean {
+    return this.#loaned !== undefined;
   }
 
   /** A stream has filled a slot before. */
@@ -183,15 +189,15 @@ export class SlotLoans<D extends DType = DType> {
     return this.#filledAt !== undefined;
   }
 
-  lend(slot: number, stream: Stream | undefined): LoanedSlot<D> {
-    if (stream !== undefined) return this.#lend({ slot, stream, dropped: false });
+  loan(slot: number, stream: Stream | undefined): LoanedSlot<D> {
+    if (stream !== undefined) return this.#loan({ slot, stream, dropped: false });
     this.#byCpu[slot] ??= { slot, stream: undefined, dropped: false };
-    return this.#lend(this.#byCpu[slot]);
+    return this.#loan(this.#byCpu[slot]);
   }
 
-  /** Lends memory that no reader sees. */
-  lendDropped(slot: number, stream: Stream | undefined): LoanedSlot<D> {
-    return this.#lend({ slot, stream, dropped: true });
+  /** Loans memory that no reader sees. */
+  loanDropped(slot: number, stream: Stream | undefined): LoanedSlot<D> {
+    return this.#loan({ slot, stream, dropped: true });
   }
 
   /**
@@ -206,9 +212,9 @@ export class SlotLoans<D extends DType = DType> {
     return true;
   }
 
-  /** Takes back the slot that is lent. */
+  /** Takes back the slot that is loaned. */
   close(): void {
-    this.#lent?.close();
+    this.#loaned?.close();
   }
 
   /** Does everything that can fail, and sends nothing. */
@@ -238,7 +244,7 @@ export class SlotLoans<D extends DType = DType> {
 
   /** Returns the sequence number; undefined if the message is dropped. */
   send(loan: Loan, message: PreparedMessage): number | undefined {
-    this.#lent = undefined;
+    this.#loaned = undefined;
     if (loan.dropped) {
       this.#ring.drop();
       return undefined;
@@ -256,16 +262,18 @@ export class SlotLoans<D extends DType = DType> {
   }
 
   abort({ stream, slot, dropped }: Loan): void {
-    this.#lent = undefined;
+    this.#loaned = undefined;
     if (stream === undefined || dropped || !stream.open) return;
     // The stream may still write to the slot, so the next message must not get it.
     this.#fillByStream(slot, stream);
     this.#ring.passOver();
   }
 
-  #lend(loan: Loan): LoanedSlot<D> {
-    this.#lent = new LoanedSlot(this, this.#parts.memory, loan);
-    return this.#lent;
+  #loan(loan: Loan): LoanedSlot<D> {
+    const slot = new LoanedSlot(this, this.#parts.memory, loan);
+    this.#loaned = slot;
+    if (points.loan.hasSubscribers) points.loan.publish({ name: this.label, slot });
+    return slot;
   }
 
   /** Returns the value that `ready` reaches when the stream has finished with the slot. */

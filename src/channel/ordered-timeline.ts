@@ -80,8 +80,8 @@ export class OrderedTimeline {
       try {
         this.settle();
       } catch (error) {
-        // WHY it never ends then: a device that failed may still write. What others wait for is
-        // free when this process ends.
+        // WHY it never ends then: a device that failed may still write. The slots are free when
+        // this process ends.
         clearInterval(looking);
         // The loss of a device is reported to the code that computes there.
         if (hasCode(error, "DEVICE_LOST")) return;

@@ -1,4 +1,4 @@
-/** The readers of a channel as its writer waits for them and names them in errors. */
+/** Waits for the readers of a channel, and names them in the writer's errors. */
 import type { Deadline } from "../base/deadline.js";
 import { hasCode } from "../base/errors.js";
 import { retryPause } from "../base/pause.js";
@@ -7,7 +7,7 @@ import type { LiveReader } from "../ring/reader-seats.js";
 /** Returns the process of each reader by its seat: `process 77 (viewer.js)`. */
 export type WhoReads = () => Promise<ReadonlyMap<number, string>>;
 
-/** A message names so many readers and counts the others. */
+/** How many readers a message names. It counts the others. */
 const NAMED_MAX = 3;
 
 export class ReaderRoster {
@@ -22,7 +22,7 @@ export class ReaderRoster {
   }
 
   /**
-   * Resolves when there are so many readers.
+   * Resolves when there are this many readers.
    * @param checkOpen throws if the writer was closed
    * @throws TIMEOUT, which names the readers that came; ABORTED
    */

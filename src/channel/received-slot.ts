@@ -9,6 +9,7 @@ import type { Stream } from "../gpu/order/stream.js";
 import { flags } from "../ring/channel-layout.js";
 import type { ControlWords } from "../ring/control-words.js";
 import type { RingReader, TakenMessage } from "../ring/ring-reader.js";
+import { points } from "./channel-diagnostics.js";
 import { decodeJson, type JsonValue } from "./message-meta.js";
 import type { OrderedTimeline } from "./ordered-timeline.js";
 import { type SlotMemory, shapeOfMessage } from "./slot-memory.js";
@@ -114,6 +115,10 @@ export class ReceivedSlot<D extends DType = DType> {
       this.#returns.arraysInUse.delete(this.#array);
       this.#array.close();
     }
+    if (points.release.hasSubscribers) {
+      const { sequence } = this.#taken;
+      points.release.publish({ name: this.#returns.label, sequence, slot: this });
+    }
     this.#returns.release(this.#taken, stream);
   }
 
@@ -196,6 +201,16 @@ export class SlotReturns {
   /** A stream has refused, and no retry has succeeded since. */
   get isRefused(): boolean {
     return this.#isRefused;
+  }
+
+  /** The slot of a message that was taken. */
+  receive<D extends DType>(memory: SlotMemory<D>, taken: TakenMessage): ReceivedSlot<D> {
+    const slot = new ReceivedSlot(this, memory, taken);
+    if (points.receive.hasSubscribers) {
+      const { sequence, byteLength, missed } = taken;
+      points.receive.publish({ name: this.label, sequence, byteLength, missed, slot });
+    }
+    return slot;
   }
 
   /** @throws what the stream throws */

@@ -29,7 +29,7 @@ export function joinOrStartHub(
   return connect(connectOptions(context, command, options));
 }
 
-/** Of the options of a command, which has others as well. */
+/** Picks the options of `connect` from those of a command. */
 function connectOptions(
   { signal }: CommandContext,
   command: string,

@@ -11,6 +11,7 @@ import { addBridgeStatus } from "./commands/bridge-status.js";
 import { addReceive } from "./commands/channel-receive.js";
 import { addSend } from "./commands/channel-send.js";
 import { addStat } from "./commands/channel-stat.js";
+import { addCompletion } from "./commands/completion.js";
 import { addDemo } from "./commands/demo.js";
 import { addDoctor } from "./commands/doctor.js";
 import { addGet } from "./commands/get.js";
@@ -21,26 +22,17 @@ import { addHubStatus } from "./commands/hub-status.js";
 import { addHubStop } from "./commands/hub-stop.js";
 import { addInspect } from "./commands/inspect.js";
 import { addLs } from "./commands/ls.js";
+import { addManual } from "./commands/manual.js";
 import { addPull } from "./commands/pull.js";
 import { addPut } from "./commands/put.js";
 import { addRm } from "./commands/rm.js";
+import { addTop } from "./commands/top.js";
+import { helpText, purpose } from "./program-facts.js";
 import { printErrors, UsageError } from "./terminal/error-report.js";
 import { printable } from "./terminal/printable.js";
 
-const ENVIRONMENT = `
-Environment:
-  CUDA_IPC_SOCKET   the hub's socket (default: one in your runtime folder)
-  CUDA_IPC_HUB_UID  the uid of another user whose hub you trust, besides yours and root's
-  CUDA_IPC_NATS     the NATS server of bridges, as --nats
-  CUDA_IPC_DEVICE   the device if --device is not given: auto, host or cuda:N
-
-Examples:
-  $ cuda-ipc demo                          see two processes share an array
-  $ cuda-ipc put weights model.safetensors
-  $ cuda-ipc ls
-  $ cuda-ipc get weights copy.safetensors
-
-Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted by Ctrl-C`;
+/** They print what needs no hub, and work wherever Node.js does. */
+const ANYWHERE = new Set(["complete", "manual"]);
 
 /** @returns the exit code of the process */
 export async function runProgram(
@@ -64,11 +56,12 @@ export async function runProgram(
   }
 }
 
-function createProgram(context: CommandContext): Command {
+/** All commands, and what `--help`, completion and the manual page say about them. */
+export function createProgram(context: CommandContext): Command {
   const program = new Command("cuda-ipc");
   const { terminal } = context;
   program
-    .description("Share GPU and host memory between processes, by name and without a copy.")
+    .description(`${purpose.replace(/^s/, "S")}.`)
     .version(packageVersion(), "-v, --version", "print the version")
     .helpOption("-h, --help", "print this help")
     .helpCommand(false)
@@ -78,8 +71,10 @@ function createProgram(context: CommandContext): Command {
       outputError: (text, write) =>
         write(`${terminal.noteStyle(["red", "bold"], "error[USAGE]")}: ${parserWords(text)}\n`),
     })
-    .addHelpText("after", ENVIRONMENT);
-  program.hook("preAction", checkEnvironment);
+    .addHelpText("after", helpText);
+  program.hook("preAction", (_, command) => {
+    if (!ANYWHERE.has(command.name())) checkEnvironment();
+  });
   addDemo(program, context);
   addDoctor(program, context);
   addPut(program, context);
@@ -87,10 +82,13 @@ function createProgram(context: CommandContext): Command {
   addLs(program, context);
   addInspect(program, context);
   addRm(program, context);
+  addTop(program, context);
   addChannel(program, context);
   addBridgeStatus(addBridge(program, context), context);
   addPull(program, context);
   addHub(program, context);
+  addCompletion(program, context);
+  addManual(program, context);
   addHelp(program);
   return program;
 }
@@ -127,7 +125,7 @@ function addHub(program: Command, context: CommandContext): void {
   addHubCheckConfig(hub, context);
 }
 
-/** `cuda-ipc help hub serve`, which the parser's own help command does not do for two words. */
+/** Adds `cuda-ipc help hub serve`. The parser's own help command takes only one word. */
 function addHelp(program: Command): void {
   program
     .command("help")
@@ -138,14 +136,20 @@ function addHelp(program: Command): void {
       let found = program;
       for (const word of words) {
         const next = found.commands.find((command) => command.name() === word);
-        if (next === undefined) throw new UsageError(`there is no command "${words.join(" ")}"`);
+        if (next === undefined) return refuseCommand(found, word);
         found = next;
       }
       found.outputHelp();
     });
 }
 
-/** Before any command prints: what makes all of them fail. A wrong variable is wrong usage. */
+/** @throws CommanderError as for an unknown command: it proposes one whose name is similar */
+function refuseCommand(parent: Command, word: string): never {
+  if (parent.commands.length > 0) parent.parse(["--", word], { from: "user" });
+  throw new UsageError(`${parent.name()} has no command "${word}"`);
+}
+
+/** Reports what makes every command fail, before one prints. A wrong variable is wrong usage. */
 function checkEnvironment(): void {
   probeNativeCalls();
   try {
@@ -156,8 +160,8 @@ function checkEnvironment(): void {
 }
 
 /**
- * Makes the parser's message printable. The parser repeats arguments as they are, and adds one line
- * break of its own, before a proposal.
+ * Makes the parser's message printable. The parser repeats arguments unescaped, and puts one line
+ * break before a proposal.
  */
 function parserWords(text: string): string {
   const [problem = "", ...proposals] = text

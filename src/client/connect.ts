@@ -6,13 +6,14 @@ import { defaults } from "../base/limits.js";
 import { GrowingPause } from "../base/pause.js";
 import { folderOwner, hubSocketPath } from "../os/runtime-folder.js";
 import { checks } from "./call-checks.js";
+import { operations } from "./client-diagnostics.js";
 import type { HubConnection } from "./connection/hub-connection.js";
 import { HubLink } from "./connection/hub-link.js";
 import { Farewell } from "./connection/hub-reply.js";
 import { trustedUids } from "./connection/hub-trust.js";
 import {
   type Greeting,
-  type HubPlace,
+  type HubTarget,
   hubWithoutSocket,
   prepareOwnFolder,
   START_PATIENCE_MS,
@@ -55,13 +56,22 @@ export { hubSocketPath } from "../os/runtime-folder.js";
  */
 export async function connect(options: ConnectOptions = {}): Promise<Hub> {
   checks.connect(options);
+  const socketPath = hubSocketPath(options.socket);
+  return operations.connect.run({ socketPath }, async () => {
+    return new Hub(await joinHub(options), options.device);
+  });
+}
+
+/** As `connect`, for code that asks the hub itself. */
+export async function joinHub(options: ConnectOptions): Promise<HubLink> {
+  checks.connect(options);
+  const socketPath = hubSocketPath(options.socket);
   const {
     hubIdleMs,
     start = true,
     reconnect = true,
     reconnectTimeoutMs = defaults.reconnectTimeoutMs,
   } = options;
-  const socketPath = hubSocketPath(options.socket);
   let absences = 0;
   const whyLate = () =>
     absences === 0
@@ -71,30 +81,30 @@ export async function connect(options: ConnectOptions = {}): Promise<Hub> {
   const deadline = new Deadline(attempt, options, defaults.hubStartTimeoutMs, whyLate);
   const trusted = trustedUids(options.hubUid);
   const program = (options.program ?? basename(process.argv[1] ?? "node")).slice(0, 128);
-  const place = { socketPath, program, trusted, start, hubIdleMs };
-  const connection = await reachOrSayWhy(place, deadline, () => {
+  const target = { socketPath, program, trusted, start, hubIdleMs };
+  const connection = await reachOrSayWhy(target, deadline, () => {
     absences += 1;
   });
-  return new Hub(new HubLink(connection, place, { reconnect, reconnectTimeoutMs }), options.device);
+  return new HubLink(connection, target, { reconnect, reconnectTimeoutMs });
 }
 
 /** Looks at the lock, too: a hub that holds it without a socket needs more than a bare TIMEOUT. */
 async function reachOrSayWhy(
-  place: HubPlace,
+  target: HubTarget,
   deadline: Deadline,
   onAbsent: () => void,
 ): Promise<HubConnection> {
   try {
-    return await reach(place, deadline, onAbsent);
+    return await reach(target, deadline, onAbsent);
   } catch (error) {
-    const found = hasCode(error, "TIMEOUT") ? hubWithoutSocket(place.socketPath) : undefined;
+    const found = hasCode(error, "TIMEOUT") ? hubWithoutSocket(target.socketPath) : undefined;
     if (found === undefined) throw error;
     throw new CudaIpcError("HUB_UNAVAILABLE", found, { cause: error });
   }
 }
 
 async function reach(
-  place: HubPlace,
+  target: HubTarget,
   deadline: Deadline,
   onAbsent: () => void,
 ): Promise<HubConnection> {
@@ -103,7 +113,7 @@ async function reach(
   for (;;) {
     deadline.check();
     const isImpatient = performance.now() - startedMs > START_PATIENCE_MS;
-    const connection = await tryReach(place, { deadline }, isImpatient);
+    const connection = await tryReach(target, { deadline }, isImpatient);
     if (connection !== undefined) return connection;
     onAbsent();
     // Another hub was just starting or ending. In a moment it is there, or gone.
@@ -121,17 +131,17 @@ async function sleep(milliseconds: number, deadline: Deadline): Promise<void> {
 }
 
 async function tryReach(
-  place: HubPlace,
+  target: HubTarget,
   greeting: Greeting,
   isImpatient: boolean,
 ): Promise<HubConnection | undefined> {
-  const { socketPath, start } = place;
+  const { socketPath, start } = target;
   try {
-    const connection = await tryConnect(place, greeting);
+    const connection = await tryConnect(target, greeting);
     if (connection !== undefined) return connection;
     if (start) {
       prepareOwnFolder(socketPath);
-      return await tryStart(place, greeting, isImpatient);
+      return await tryStart(target, greeting, isImpatient);
     }
   } catch (error) {
     // The hub was being stopped, and is gone in a moment.

@@ -292,9 +292,9 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Closes everything made through this hub, waits for transfers, and leaves. Waits up to two
-   * seconds for streams that still have messages to finish or timelines to signal. What takes
-   * longer is kept until this process ends.
+   * Closes everything made through this hub, waits for transfers, and disconnects. Waits up to two
+   * seconds for streams that still have messages to finish or timelines to signal. A stream that
+   * takes longer keeps them until this process ends.
    */
   async close(): Promise<void> {
     this.#closing ??= leaveHub(this.#link, this.#objects, this.#devices);

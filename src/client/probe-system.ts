@@ -41,7 +41,7 @@ export function probeNativeCalls(): void {
  */
 export function probeRuntimeFolder(socketPath: string): string {
   const owner = folderOwner(socketPath);
-  // Without a socket a hub would have to be started, which takes a folder of one's own.
+  // Without a socket a hub must be started, and that needs a folder of this user.
   if (owner === undefined || (owner === ownUid() && !existsSync(socketPath))) {
     const isThere = checkRuntimeFolder(socketPath);
     checkWritable(dirname(socketPath));
@@ -53,12 +53,12 @@ export function probeRuntimeFolder(socketPath: string): string {
 
 /** For a missing folder: the one that it would be created in. */
 function checkWritable(folder: string): void {
-  let place = folder;
-  while (!existsSync(place)) place = dirname(place);
+  let found = folder;
+  while (!existsSync(found)) found = dirname(found);
   try {
-    accessSync(place, constants.W_OK);
+    accessSync(found, constants.W_OK);
   } catch (error) {
-    throw fromNodeError(`write to the folder ${place}`, error);
+    throw fromNodeError(`write to the folder ${found}`, error);
   }
 }
 

@@ -41,9 +41,9 @@ export function parseDeviceName(name: string): NamedDevice | "auto" {
     other === undefined
       ? didYouMean(name, ["host", "auto", "cuda:0"])
       : ` Did you mean "${other}"?`;
-  const wanted = 'wanted "host", "auto", or "cuda:N" or "N" with the number of a GPU.';
+  const wanted = 'wanted "host", "auto", or "cuda:N" or "N" with the number of a GPU';
   throw new CudaIpcError(
     "INVALID_DEVICE",
-    `Cannot open device ${shownValue(name)}: ${wanted}${meant}`,
+    `Cannot open device ${shownValue(name)}: ${wanted}${meant === "" ? "" : `.${meant}`}`,
   );
 }

@@ -25,7 +25,7 @@ export type {
 } from "./memory-calls.js";
 export type { DriverStream, FillPattern, WordOperation, WordValue } from "./stream-calls.js";
 
-/** How memory of a driver travels between processes. It is a field of every descriptor. */
+/** How memory travels between processes. Descriptors name it, except `legacy`. */
 export type Mechanism = "vmm" | "memfd" | "pool" | "legacy";
 
 export interface DeviceFacts {

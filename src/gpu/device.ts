@@ -240,17 +240,17 @@ export class Device {
   /**
    * Imports a timeline of another process, or of this one. The caller closes it.
    * @param fd its file descriptor, which the caller still owns
-   * @param place its position in the memory behind `fd`
+   * @param location its position in the memory behind `fd`
    * @throws INVALID_DESCRIPTOR
    */
   importTimeline(
     fd: OwnedFd,
-    place: TimelineLocation,
+    location: TimelineLocation,
     options: TimelineOptions = {},
   ): ImportedTimeline {
     checkTimeline(options);
     this.#checkOpen();
-    return this.#timelines.import(options.label ?? "timeline", fd, place, options.onClose);
+    return this.#timelines.import(options.label ?? "timeline", fd, location, options.onClose);
   }
 
   /** Adds a user of the driver, which must call `release` once. @internal */

@@ -10,6 +10,7 @@
  *   next hub <--- all descriptors, the hub's end of the socket, a pidfd of the keeper
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import type { Log } from "../base/log-events.js";
 import { GrowingPause } from "../base/pause.js";
 import { releaseAll } from "../base/scope.js";
 import { FdWatch } from "../os/fd-watch.js";
@@ -18,7 +19,7 @@ import { OwnedFd } from "../os/owned-fd.js";
 import { openPidfd, ProcessWatch } from "../os/process-watch.js";
 import { keptEnvironment } from "../os/received-fds.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
-import { KEEPER_PROCESS, KEEPER_SOCKET } from "./keeper-names.js";
+import { KEEPER_PROCESS, KEEPER_SOCKET, LEAVING } from "./keeper-names.js";
 
 /** A hub that serves for less counts as broken: the next one waits longer. */
 const GOOD_LIFE_MS = 1000;
@@ -40,7 +41,7 @@ export interface KeeperOptions {
   readonly hubSocket: OwnedFd;
   /** A pidfd of the running hub. */
   readonly hub: OwnedFd;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 export class Keeper {
@@ -55,6 +56,8 @@ export class Keeper {
   #readyMs: number | undefined;
   #timer: NodeJS.Timeout | undefined;
   #restTimer: NodeJS.Timeout | undefined;
+  /** The hub said that it ends on purpose. */
+  #isLeaving = false;
   #open = true;
 
   constructor(options: KeeperOptions) {
@@ -107,7 +110,8 @@ export class Keeper {
   }
 
   #hear({ bytes, fds, damage }: Packet): void {
-    if (damage !== undefined) this.#options.log(`the keeper lost a descriptor: ${damage.message}`);
+    if (damage !== undefined)
+      this.#options.log("object-not-kept", `the keeper lost a descriptor: ${damage.message}`);
     const lines = Buffer.from(bytes).toString("utf8").split("\n");
     const name = lines.find((line) => line.startsWith("FDNAME="))?.slice("FDNAME=".length);
     if (lines.includes("FDSTORE=1") && name !== undefined && fds.length > 0) {
@@ -120,6 +124,7 @@ export class Keeper {
       this.#stored.delete(name);
       this.#drop(removed);
     } else if (lines.includes("READY=1")) this.#readyMs = performance.now();
+    else if (lines.includes(LEAVING)) this.#isLeaving = true;
     else if (lines.includes("STOPPING=1")) this.close();
   }
 
@@ -127,7 +132,8 @@ export class Keeper {
     try {
       releaseAll(fds.map((fd) => () => closeMemory(fd)));
     } catch (error) {
-      this.#options.log(`the keeper could not close a descriptor: ${String(error)}`);
+      const message = `the keeper could not close a descriptor: ${String(error)}`;
+      this.#options.log("internal-error", message);
     }
   }
 
@@ -145,8 +151,10 @@ export class Keeper {
   #startLater(): void {
     const pauseMs = this.#pause.nextMs();
     this.#options.log(
+      this.#isLeaving ? "hub-restarts" : "hub-crashed",
       `the hub has ended: the keeper starts the next one in ${Math.ceil(pauseMs)} ms`,
     );
+    this.#isLeaving = false;
     this.#timer = setTimeout(() => this.#start(), pauseMs);
   }
 
@@ -157,12 +165,12 @@ export class Keeper {
       // At once: the number is reserved until Node reaps the process, in a later turn.
       const pidfd = hub.pid === undefined ? undefined : openPidfd(hub.pid);
       hub.on("error", (error) =>
-        this.#options.log(`the keeper cannot start a hub: ${error.message}`),
+        this.#options.log("hub-not-started", `the keeper cannot start a hub: ${error.message}`),
       );
       hub.unref();
       if (pidfd !== undefined) this.#hub = new ProcessWatch(pidfd, () => this.#onHubEnd());
     } catch (error) {
-      this.#options.log(`the keeper cannot start a hub: ${String(error)}`);
+      this.#options.log("hub-not-started", `the keeper cannot start a hub: ${String(error)}`);
     }
     if (this.#hub === undefined) this.#startLater();
   }

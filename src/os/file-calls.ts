@@ -62,7 +62,7 @@ export const POLLOUT = 4;
  * True if one of the events is there or the other side is gone. False after a signal, too.
  * @param timeoutMs 0 does not wait; -1 waits without a limit
  */
-export function pollFd(fd: OwnedFd, events: number, timeoutMs: number): boolean {
+export function pollFd(fd: Pick<OwnedFd, "number">, events: number, timeoutMs: number): boolean {
   const entry = new Uint8Array(new ArrayBuffer(8));
   const view = new DataView(entry.buffer);
   view.setInt32(0, fd.number, true);

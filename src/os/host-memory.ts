@@ -3,7 +3,7 @@ import { type Address, koffi, viewMemory } from "../ffi/koffi.js";
 import { libc } from "../ffi/libc.js";
 
 /**
- *  The address of the first byte.
+ * The address of the first byte.
  * SAFETY: valid while the array is reachable and not resized or transferred; array buffers do not
  * move.
  */

@@ -59,6 +59,11 @@ export function keptFds(env: Environment = process.env): ReceivedFd[] {
     : passed(wholeNumber(KEPT_COUNT, count), KEPT_COUNT, names.split(":"));
 }
 
+/** Whether the hub's keeper started this process. Call it before `keptFds`. */
+export function isStartedByKeeper(env: Environment = process.env): boolean {
+  return env[KEPT_COUNT] !== undefined;
+}
+
 /** The variables that tell a process of descriptors from 3 on, in this order. */
 export function keptEnvironment(names: readonly string[]): Environment {
   const env: Environment = { [KEPT_COUNT]: String(names.length) };

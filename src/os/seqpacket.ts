@@ -249,8 +249,8 @@ export function isBound(path: string): boolean {
 }
 
 /**
- * Hangs up and closes a socket, also a listening one, without waiting. WHY not only closed: what
- * nobody received is closed with it, and closing descriptors of another process can wait.
+ * Hangs up and closes a socket or a listener without waiting. WHY not a plain close: it also closes
+ * the descriptors that nobody received, and closing those of another process can block.
  */
 export function hangUp(fd: OwnedFd): void {
   // A socket whose other side is gone refuses this, and is closed all the same.

@@ -1,4 +1,4 @@
-/** Words in a memory file to which untrusted processes may write, too. */
+/** Words in a memory file that untrusted processes may write to as well. */
 import type { Address } from "../ffi/koffi.js";
 import { readFilePart, writeFilePart } from "./file-calls.js";
 import { Mapping, PAGE_BYTES_MAX } from "./mapping.js";

@@ -114,8 +114,8 @@ export class GroupWords {
   }
 
   /**
-   * Whether the rank takes part no more, since which barrier, and why; "nonsense" if no member
-   * writes such a word.
+   * Returns from which barrier on the rank is missing, and why. Undefined if it takes part;
+   * "nonsense" for a word that no member writes.
    */
   ended(rank: number): End | "nonsense" | undefined {
     const word = Atomics.load(this.#words, layout.wordIndex(rank, "ended"));
@@ -140,7 +140,7 @@ export class GroupWords {
     Atomics.store(this.#words, layout.gatheredIndex(this.rank, barrier), word);
   }
 
-  /** A copy of the rank's value at this barrier, which is complete. Undefined if it gave none. */
+  /** A copy of the rank's value at this complete barrier. Undefined if it gave none. */
   given(rank: number, barrier: number): Uint8Array | undefined {
     const word = Atomics.load(this.#words, layout.gatheredIndex(rank, barrier));
     const byteLength = word - BigInt(barrier) * layout.GATHERED_LENGTHS;

@@ -12,7 +12,7 @@ import { checkLayout, contiguousStrides } from "../array/layout.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode, messageOf, SystemError } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
-import { oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
+import { aString, oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
 import { IpcArrayHandle } from "../gpu/arrays/ipc-array-handle.js";
 import { type RawHandleOptions, rawArrayChecks } from "../gpu/arrays/open-ipc-handle.js";
 import { ownUid } from "../os/runtime-folder.js";
@@ -57,6 +57,7 @@ export async function writeHandleFile(
   source: SharedDocument | Shared | IpcArrayHandle<ArrayHandleDocument | RawHandleDocument>,
   options: WriteHandleFileOptions = {},
 ): Promise<void> {
+  aString("path", path);
   checkWrite(options);
   const document =
     source instanceof Shared || source instanceof IpcArrayHandle ? source.toJSON() : source;
@@ -151,6 +152,7 @@ export async function readHandleFile(
   path: string,
   options: ReadHandleFileOptions | ReadRawHandleFileOptions = {},
 ): Promise<SharedDocument> {
+  aString("path", path);
   const form = options.format === "raw" ? rawForm(path, options) : jsonForm(path, options);
   const { stale } = options;
   const deadline = new Deadline(`read handle file ${path}`, options, defaults.peerTimeoutMs);

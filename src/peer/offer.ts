@@ -7,7 +7,7 @@ import { checkInteger } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { oneOf, optionsOf } from "../base/option-checks.js";
+import { aString, oneOf, optionsOf } from "../base/option-checks.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { checkWait } from "../base/wait-checks.js";
 import type { DeviceArray } from "../gpu/arrays/device-array.js";
@@ -153,6 +153,7 @@ export function offer(
   source: DeviceArray | DeviceBuffer,
   options: ShareOptions = {},
 ): Offer {
+  aString("socketPath", socketPath);
   checkOffer(options);
   const { access = "read-write" } = options;
   const path = resolve(socketPath);

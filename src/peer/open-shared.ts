@@ -92,7 +92,7 @@ export async function openShared<Kind extends keyof OpenedKinds = "array">(
   checkOpen(options);
   const kind = options.kind ?? "array";
   const deadline = new Deadline("open the shared object", options, defaults.peerTimeoutMs);
-  const parsed = parseSharedDocument("the document of something shared", document);
+  const parsed = parseSharedDocument("the document of a shared object", document);
   const { access = "read" } = options;
   deadline.check();
   const open: Opener<keyof OpenedKinds> = openers[kind];

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { Deadline } from "../base/deadline.js";
 import { defaults } from "../base/limits.js";
-import { optionsOf } from "../base/option-checks.js";
+import { aString, optionsOf } from "../base/option-checks.js";
 import { acquireInAsync, releaseAll } from "../base/scope.js";
 import type { DeviceArray } from "../gpu/arrays/device-array.js";
 import { closeFds } from "../os/foreign-fd.js";
@@ -68,6 +68,7 @@ export async function receiveOffer(
   socketPath: string,
   options: OpenSharedOptions = {},
 ): Promise<ReceivedOffer> {
+  aString("socketPath", socketPath);
   checkReceive(options);
   const { access = "read" } = options;
   const path = resolve(socketPath);

@@ -4,6 +4,7 @@
  */
 import { oneOf, optionsOf } from "../base/option-checks.js";
 import { acquireIn } from "../base/scope.js";
+import { shownValue } from "../base/shown-value.js";
 import { DeviceArray } from "../gpu/arrays/device-array.js";
 import { DeviceBuffer } from "../gpu/memory/device-buffer.js";
 import { GrowingBuffer } from "../gpu/memory/growing-buffer.js";
@@ -147,8 +148,7 @@ export function describe(source: DeviceArray | DeviceBuffer): {
     return { kind: "array", descriptor: describeBuffer(source.buffer, { kind: "array", array }) };
   }
   if (!(source instanceof DeviceBuffer)) {
-    const wanted = "wanted a DeviceArray or a DeviceBuffer";
-    throw new TypeError(`Cannot share an object of type ${typeof source}: ${wanted}`);
+    throw new TypeError(`Cannot share ${shownValue(source)}: it is no array and no buffer`);
   }
   const array = { dtype: "uint8", shape: [source.byteLength], strides: [1], byteOffset: 0 };
   return { kind: "buffer", descriptor: describeBuffer(source, { kind: "array", array }) };

@@ -38,10 +38,14 @@ export function beginSeat(file: WordsFile, lease: number): void {
   writeWord(file, page.lease, BigInt(lease));
 }
 
-/** Frees a seat. Call it when the reader has left or died and its GPU work has ended. */
+/**
+ * Frees a seat. Call it when the reader has left or died and its GPU work has ended. The state of a
+ * reader that left stays, so that the writer can tell it from one that died.
+ */
 export function endSeat(file: WordsFile): void {
   endTimelineAt(file, page.done);
-  writeWord32(file, page.state, readerStates.none);
+  if (readWord32(file, page.state) !== readerStates.left)
+    writeWord32(file, page.state, readerStates.none);
   writeWord(file, page.lease, 0n);
 }
 

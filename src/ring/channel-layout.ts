@@ -55,7 +55,7 @@
  *       Positions below these are released. `gpuReleased` is the largest that streams release.
  *   128                                               192
  *   | claims[8]                                       |
- *       The slots that a reader holds which may be overtaken. Value c claims position c - 1. Value
+ *       The slots that a lossy reader holds. Value c claims position c - 1. Value
  *       -c claims it until `done` reaches c.
  *   192        200                                    256
  *   | done: value, final                              |

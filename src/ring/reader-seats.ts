@@ -1,7 +1,7 @@
 /**
- * The readers of a channel as its writer sees them: how far they let it go, what they hold, who
- * sleeps. A seat can change hands during a look, so contradicting words are read a second time.
- * If they still contradict themselves, their reader is expelled.
+ * The writer's view of the readers: how far they let it write, which slots they hold, and which of
+ * them sleep. A seat can change hands during a look, so contradicting words are read a second time.
+ * If they still contradict each other, the reader is expelled.
  */
 import { CLAIMS, readerStates } from "./channel-layout.js";
 import type { ControlWords } from "./control-words.js";
@@ -37,6 +37,8 @@ export interface SeatsOptions {
   /** The writer waits for no reader, whatever the pages say. */
   readonly allLossy: boolean;
   readonly ring: (seat: number) => void;
+  /** Called when a reader is found dead that was seen attached. */
+  readonly died?: ((seat: number, lease: number) => void) | undefined;
 }
 
 export class ReaderSeats {
@@ -44,6 +46,7 @@ export class ReaderSeats {
   readonly #seats: readonly Seat[];
   readonly #allLossy: boolean;
   readonly #ring: (seat: number) => void;
+  readonly #died: (seat: number, lease: number) => void;
   #anyHolds = false;
   #anyGpuReleases = false;
 
@@ -51,6 +54,7 @@ export class ReaderSeats {
     this.#control = control;
     this.#allLossy = options.allLossy;
     this.#ring = options.ring;
+    this.#died = options.died ?? (() => {});
     this.#seats = pages.map((page, index) => ({
       index,
       page,
@@ -89,7 +93,7 @@ export class ReaderSeats {
 
   /**
    * Looks at all readers. Returns the position up to which no reader that is waited for needs a
-   * slot. A reader that is about to attach may come to stand further on.
+   * slot. A reader that is about to attach may begin further on.
    * @param published as in the control file, of which this is the only writer
    */
   bound(published: number): number {
@@ -114,7 +118,7 @@ export class ReaderSeats {
     return false;
   }
 
-  /** Calls back for what streams of lossy readers still hold. Nobody rings when they are done. */
+  /** Calls back for each slot that a lossy reader's stream still holds. No bell tells its end. */
   pendingHolds(each: (seat: number, value: number) => void): void {
     for (const seat of this.#seats) {
       if (mayHold(seat)) seat.page.pendingClaims((value) => each(seat.index, value));
@@ -156,12 +160,25 @@ export class ReaderSeats {
     return false;
   }
 
+  /** The reader that was seen last is not attached any more. */
+  #onEnd(seat: Seat, hasLeft: boolean): void {
+    const { lease } = seat.page;
+    // The hub is about to end the seat.
+    if (!hasLeft && lease === seat.lease) return;
+    // Another lease: the next reader is about to attach, and nothing tells how the last one ended.
+    if (!hasLeft && lease === 0) this.#died(seat.index, seat.lease);
+    seat.lease = 0;
+  }
+
   /** Returns false if its words make no sense. */
   #read(seat: Seat, published: number): boolean {
     const { page } = seat;
     const state = page.state;
     seat.attached = false;
-    if (state === readerStates.none || state === readerStates.left) return true;
+    if (state === readerStates.none || state === readerStates.left) {
+      if (seat.lease !== 0) this.#onEnd(seat, state === readerStates.left);
+      return true;
+    }
     const lease = page.lease;
     if (lease === 0 || lease === seat.expelled) return true;
     if (lease !== seat.lease) Object.assign(seat, { lease, released: 0, gpuReleased: 0 });

@@ -258,7 +258,7 @@ export class RingReader {
     return this.#taken.add(header, { position, slot, missed, claim });
   }
 
-  /** The next position, to which the writer has come, has no message. */
+  /** Whether the writer has reached the next position and left it without a message. */
   #isPassedOver(): boolean {
     const control = this.#control;
     if (control.isPassedOver(this.#slot, this.#next)) return true;

@@ -26,8 +26,14 @@ export class RingWriter {
   /**
    * Continues where the words say that the last writer was.
    * @param ring wakes the reader in this seat
+   * @param died called when a look at the readers finds that one died
    */
-  constructor(control: ControlWords, pages: readonly PageWords[], ring: (seat: number) => void) {
+  constructor(
+    control: ControlWords,
+    pages: readonly PageWords[],
+    ring: (seat: number) => void,
+    died?: (seat: number, lease: number) => void,
+  ) {
     const { slots, whenFull } = control.facts;
     this.#control = control;
     this.#slots = slots;
@@ -35,6 +41,7 @@ export class RingWriter {
     this.#seats = new ReaderSeats(control, pages, {
       allLossy: whenFull === "drop-oldest",
       ring,
+      died,
     });
     this.#position = control.published;
     this.#slot = this.#position % slots;

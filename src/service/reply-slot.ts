@@ -1,6 +1,6 @@
 /**
- * The reply to one request while the handler makes it. The slot is lent only when the handler asks
- * for it, because a channel lends one slot at a time and a slow handler must not hold up the
+ * The reply to one request while the handler makes it. The slot is loaned only when the handler
+ * asks for it, because a channel loans one slot at a time and a slow handler must not hold up the
  * others.
  */
 import type { DType } from "../array/dtype.js";
@@ -14,7 +14,7 @@ import type { Turns } from "./turns.js";
 /** Sent with a reply: its meta, and `shape` or `byteLength` if it does not fill its slot. */
 export type ReplyOptions = CommitOptions;
 
-/** How a link lends slots for replies. */
+/** How a link loans slots for replies. */
 export interface ReplySlots<D extends DType = DType> {
   readonly writer: ChannelWriter<D>;
   readonly turns: Turns;
@@ -28,7 +28,7 @@ export interface ReplySlots<D extends DType = DType> {
 
 export class ReplySlot<D extends DType = DType> {
   readonly #from: ReplySlots<D>;
-  #lent: Promise<LoanedSlot<D>> | undefined;
+  #loaned: Promise<LoanedSlot<D>> | undefined;
   #slot: LoanedSlot<D> | undefined;
   #toFill: SlotToFill<D> | undefined;
   #open = true;
@@ -62,7 +62,7 @@ export class ReplySlot<D extends DType = DType> {
   async commit(envelope: Envelope, options: ReplyOptions): Promise<void> {
     const { writer, metaBytesMax } = this.#from;
     const meta = encodeEnvelope(writer.label, envelope, options.meta, metaBytesMax);
-    const hasData = this.#lent !== undefined;
+    const hasData = this.#loaned !== undefined;
     if (!hasData && (options.shape !== undefined || (options.byteLength ?? 0) > 0)) {
       throw new TypeError(
         "Cannot send a reply of that size: it has no slot. Get one with reply.loan().",
@@ -87,11 +87,11 @@ export class ReplySlot<D extends DType = DType> {
   }
 
   #loan(): Promise<LoanedSlot<D>> {
-    this.#lent ??= this.#lend();
-    return this.#lent;
+    this.#loaned ??= this.#takeSlot();
+    return this.#loaned;
   }
 
-  async #lend(): Promise<LoanedSlot<D>> {
+  async #takeSlot(): Promise<LoanedSlot<D>> {
     const { writer, turns, stream, signal } = this.#from;
     await turns.take();
     let slot: LoanedSlot<D>;

@@ -18,9 +18,15 @@ import type { Hub } from "../client/hub.js";
 import type { Ask, FillRequest, Outcome } from "./client-call.js";
 import { type ClientChannels, ClientLink } from "./client-link.js";
 import { failureText } from "./failure-report.js";
+import { operations } from "./service-diagnostics.js";
 import type { ServiceMessage } from "./service-message.js";
 import { checkServiceName } from "./service-names.js";
-import { type ClientPlan, type ConnectServiceOptions, clientPlan } from "./service-options.js";
+import {
+  type ClientPlan,
+  type ConnectServiceOptions,
+  checkHub,
+  clientPlan,
+} from "./service-options.js";
 import { WorkerSearch } from "./worker-search.js";
 
 export interface RequestOptions extends WaitOptions {
@@ -108,12 +114,12 @@ export class ServiceClient {
     if (fill !== undefined) checkFunction("fill", fill);
     const attempt = `request from service "${this.name}"`;
     const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
-    const ask: Ask = {
-      fill,
-      meta: options.meta,
-      shape: options.shape,
-      byteLength: options.byteLength,
-    };
+    const { meta, shape, byteLength } = options;
+    const ask: Ask = { fill, meta, shape, byteLength };
+    return operations.request.run({ name: this.name }, () => this.#request(attempt, ask, deadline));
+  }
+
+  async #request(attempt: string, ask: Ask, deadline: Deadline): Promise<ServiceMessage> {
     for (let lost = 0; ; ) {
       const link = await this.#linkFor(deadline);
       const outcome = await link
@@ -300,5 +306,6 @@ export function connectService(
   name: string,
   options: ConnectServiceOptions = {},
 ): ServiceClient {
+  checkHub(hub);
   return new ServiceClient(hub, name, options);
 }

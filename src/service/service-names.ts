@@ -48,6 +48,31 @@ export function offerPrefix(service: string): string {
   return `${service}:w`;
 }
 
+/** What the name of a channel says if the channel belongs to a link of a service. */
+export interface LinkName {
+  readonly service: string;
+  readonly worker: string;
+  /** The name of the link's replies. */
+  readonly reply: string;
+  readonly isRequests: boolean;
+}
+
+/** Undefined if no service makes such a name. */
+export function linkNameOf(name: string): LinkName | undefined {
+  const at = name.lastIndexOf(":w");
+  if (at < 1) return undefined;
+  const service = name.slice(0, at);
+  const { worker, requests } = partsOf(service, name);
+  if (worker === undefined) return undefined;
+  const isRequests = requests !== undefined;
+  return {
+    service,
+    worker,
+    reply: isRequests ? name.slice(0, -REQUESTS.length) : name,
+    isRequests,
+  };
+}
+
 /** The workers that have a channel of the service among these names. */
 export function workersAmong(service: string, names: Iterable<string>): Set<string> {
   const workers = new Set<string>();

@@ -3,15 +3,23 @@ import type { DType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { defaults, limits } from "../base/limits.js";
 import { integer, nested, oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
+import { shownValue } from "../base/shown-value.js";
 import { type ChannelOptions, channelChecks, channelShape } from "../channel/channel-options.js";
 import type { ChannelShape } from "../channel/channel-parts.js";
 import { sharingCheck } from "../client/call-checks.js";
+import { Hub } from "../client/hub.js";
 import type { SharingOptions } from "../client/hub-options.js";
 import type { Device } from "../gpu/device.js";
 import { aDeviceName, aStream } from "../gpu/option-checks.js";
 import type { Stream } from "../gpu/order/stream.js";
 import { ENVELOPE_BYTES } from "./envelope.js";
 import { slotsOf } from "./link-window.js";
+
+/** @throws TypeError */
+export function checkHub(hub: Hub): void {
+  if (hub instanceof Hub) return;
+  throw new TypeError(`hub must be a Hub, as connect() returns, not ${shownValue(hub)}`);
+}
 
 /** The size of a message: `dtype` and `shape`, or `byteLength`. */
 export type MessageOptions<D extends DType = DType> = Pick<

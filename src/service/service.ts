@@ -14,9 +14,16 @@ import { monotonicMicros } from "./envelope.js";
 import { failureReport } from "./failure-report.js";
 import { FairQueue } from "./fair-queue.js";
 import type { ReplyOptions, ReplySlot } from "./reply-slot.js";
+import { operations } from "./service-diagnostics.js";
 import type { ServiceRequest } from "./service-message.js";
 import { checkServiceName } from "./service-names.js";
-import { checkServe, type ServeOptions, type ServicePlan, servicePlan } from "./service-options.js";
+import {
+  checkHub,
+  checkServe,
+  type ServeOptions,
+  type ServicePlan,
+  servicePlan,
+} from "./service-options.js";
 import { WorkerLink } from "./worker-link.js";
 import { WorkerOffers } from "./worker-offers.js";
 
@@ -188,7 +195,9 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
 
   async #work({ link, request }: Work<Q, R>, reply: ReplySlot<R>): Promise<void> {
     try {
-      const options = (await this.#handler(request, reply)) ?? {};
+      const { name } = this;
+      const handle = async () => this.#handler(request, reply);
+      const options = (await operations.handle.run({ name, request }, handle)) ?? {};
       this.#answered += 1;
       request.release();
       if (!request.signal.aborted) return await link.send(request, reply, options);
@@ -256,6 +265,7 @@ export async function serve<Q extends DType, R extends DType>(
   options: ServeOptions<Q, R>,
   handler: ServiceHandler<Q, R>,
 ): Promise<Service<Q, R>> {
+  checkHub(hub);
   checkServiceName(name);
   checkServe(options);
   checkFunction("handler", handler);

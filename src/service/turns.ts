@@ -1,4 +1,4 @@
-/** A lock with a queue, because a channel lends one slot at a time. */
+/** A lock with a queue, because a channel loans one slot at a time. */
 
 interface Waiting {
   readonly resolve: () => void;

@@ -1,6 +1,6 @@
 /**
- * Finds workers of a service while a client needs them. It lists the names on the hub, less and
- * less often if no new worker appears.
+ * Finds workers of a service while a client needs them. It lists the names on the hub, and waits
+ * longer each time if no new worker appears.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { CudaIpcError, hasCode } from "../base/errors.js";
@@ -100,7 +100,7 @@ export class WorkerSearch {
         this.#events.onLink(channels);
       } catch (error) {
         if (endsSearch(error)) throw error;
-        // Another client was faster, or the worker is gone. The next worker may do.
+        // Another client was faster, or the worker is gone. Try the next worker.
         this.#found.refused(offer.worker, error);
       }
     }

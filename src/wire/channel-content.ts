@@ -24,7 +24,7 @@ import { count, positive } from "./schemas.js";
 
 export const channelRoleSchema = v.picklist(["reader", "writer", "observer"]);
 /** The seat of a reader, from 0. */
-export const placeSchema = v.pipe(count, v.maxValue(limits.channelReadersMax - 1));
+export const seatSchema = v.pipe(count, v.maxValue(limits.channelReadersMax - 1));
 
 export type ChannelRole = v.InferOutput<typeof channelRoleSchema>;
 
@@ -43,18 +43,6 @@ export const channelContent = v.strictObject({
 });
 
 export type ChannelContent = v.InferOutput<typeof channelContent>;
-
-/** The index of each descriptor among all of a channel. */
-export const channelFdsAt = {
-  data: 0,
-  control: 1,
-  roomBell: 2,
-  page: (place: number) => 3 + 2 * place,
-  bell: (place: number) => 4 + 2 * place,
-} as const;
-
-/** The index of each descriptor among those of a reader. */
-export const readerFdsAt = { data: 0, control: 1, roomBell: 2, page: 3, bell: 4 } as const;
 
 /** How many descriptors a role gets. A writer gets all. */
 export function channelFds(

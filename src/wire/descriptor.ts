@@ -13,7 +13,7 @@ import {
   wordsByteLength,
 } from "./channel-content.js";
 import { isValidName } from "./names.js";
-import { count, deviceSchema, factsOf, positive } from "./schemas.js";
+import { count, deviceSchema, factsOf, hasOwnFile, mechanismSchema, positive } from "./schemas.js";
 
 export const DESCRIPTOR_VERSION = 1;
 
@@ -64,7 +64,7 @@ export const descriptorSchema = v.strictObject({
    * GPU memory travels as `vmm` (CUDA virtual memory management), host memory as `memfd`, memory of
    * pools of both as `pool`.
    */
-  mechanism: v.picklist(["vmm", "memfd", "pool"]),
+  mechanism: mechanismSchema,
   /**
    * For memory of a pool: the pool, whose descriptor comes instead of the memory's, and the
    * driver's 64 bytes (base64) that name the allocation.
@@ -132,7 +132,7 @@ export function descriptorContradiction(descriptor: Descriptor): string | undefi
   }
   if (
     content.kind === "timeline" &&
-    (mechanism !== "memfd" || !isLineOffset(content.byteOffset, byteLength))
+    (!hasOwnFile(descriptor) || !isLineOffset(content.byteOffset, byteLength))
   ) {
     return `a timeline at byte ${content.byteOffset} of ${byteLength} bytes of ${mechanism} memory`;
   }

@@ -83,7 +83,7 @@ export const eventSchema = v.strictObject({
   recorded: count,
 });
 
-export type MarkPlace = v.InferOutput<typeof mark>;
+export type MarkLocation = v.InferOutput<typeof mark>;
 export type ArrayHandleDocument = v.InferOutput<typeof arrayHandleSchema>;
 export type RawHandleDocument = v.InferOutput<typeof rawHandleSchema>;
 export type EventDescriptor = v.InferOutput<typeof eventSchema>;
@@ -127,7 +127,7 @@ const SEGMENT_HEADER_BYTES = 24;
 const SEGMENT_PART_BYTES = 4;
 
 /**
- * The 64 bytes of a handle that PyTorch sends. What is no such handle is returned as it is.
+ * Returns the 64 bytes of a handle that PyTorch sends. Returns other bytes unchanged.
  * @throws UNSUPPORTED for memory of an expandable segment, which has no handle of 64 bytes
  */
 export function withoutTorchPrefix(handle: Uint8Array): Uint8Array {

@@ -4,17 +4,17 @@
  * same id. docs/protocol.md explains them. These schemas are what is enforced.
  */
 import * as v from "valibot";
-import { channelRoleSchema, placeSchema } from "./channel-content.js";
+import { channelRoleSchema, seatSchema } from "./channel-content.js";
 import { descriptorSchema } from "./descriptor.js";
-import { isValidName } from "./names.js";
-import { count, positive } from "./schemas.js";
+import { hubStatusSchema } from "./hub-status.js";
+import { count, goodName, positive, word } from "./schemas.js";
+
+export type { HubStatus, LostObject } from "./hub-status.js";
 
 export const PROTOCOL_VERSION = 1;
 
-const word = v.pipe(v.string(), v.maxLength(128));
 // Any string: the hub answers a bad name with INVALID_NAME instead of refusing the message.
 const anyName = v.pipe(v.string(), v.maxLength(16 * 1024));
-const goodName = v.pipe(v.string(), v.check(isValidName, "not a valid name"));
 const head = { v: v.literal(PROTOCOL_VERSION), id: positive };
 
 const access = v.picklist(["read", "read-write"]);
@@ -94,7 +94,17 @@ export const requestSchema = v.variant("op", [
   }),
   v.strictObject({ ...head, op: v.literal("release"), lease: positive }),
   v.strictObject({ ...head, op: v.literal("remove"), name: anyName }),
-  v.strictObject({ ...head, op: v.literal("list"), after: v.optional(anyName) }),
+  /** With `holders`, each entry has its holders. */
+  v.strictObject({
+    ...head,
+    op: v.literal("list"),
+    after: v.optional(anyName),
+    holders: v.optional(v.boolean()),
+  }),
+  /** The objects that changed since an earlier answer. Without `since`: where to begin. */
+  v.strictObject({ ...head, op: v.literal("changes"), since: v.optional(count) }),
+  /** The sessions with a larger number than `after`. */
+  v.strictObject({ ...head, op: v.literal("clients"), after: v.optional(positive) }),
   v.strictObject({ ...head, op: v.literal("inspect"), name: anyName }),
   v.strictObject({ ...head, op: v.literal("status") }),
   v.strictObject({ ...head, op: v.literal("stop"), force: v.boolean() }),
@@ -110,7 +120,22 @@ export const requestSchema = v.variant("op", [
 export type Request = v.InferOutput<typeof requestSchema>;
 export type RequestOf<Op extends Request["op"]> = Extract<Request, { op: Op }>;
 
-const objectSummary = v.strictObject({
+const holder = v.strictObject({
+  pid: count,
+  program: word,
+  access: v.picklist(["owner", "read", "read-write"]),
+  /** As in `clients`. */
+  session: positive,
+  /** Since when it holds the object, in Unix milliseconds. */
+  sinceMs: count,
+  /** For a channel; `place` is the seat of a reader. */
+  role: v.optional(channelRoleSchema),
+  place: v.optional(seatSchema),
+});
+
+export type Holder = v.InferOutput<typeof holder>;
+
+const summaryFields = {
   name: goodName,
   object: positive,
   published: v.boolean(),
@@ -123,87 +148,32 @@ const objectSummary = v.strictObject({
   hasMemory: v.boolean(),
   createdAtMs: count,
   descriptor: descriptorSchema,
-});
+};
+const objectSummary = v.strictObject(summaryFields);
 
 export type ObjectSummary = v.InferOutput<typeof objectSummary>;
 
-const holder = v.strictObject({
+/** `leases` counts all holders. `holders` has the oldest of them. */
+const heldObject = v.strictObject({ ...summaryFields, holders: v.optional(v.array(holder)) });
+
+export type HeldObject = v.InferOutput<typeof heldObject>;
+
+/** A session, which is one client. */
+const clientStatus = v.strictObject({
+  session: positive,
   pid: count,
-  program: word,
-  access: v.picklist(["owner", "read", "read-write"]),
-  /** For a channel; `place` is the seat of a reader. */
-  role: v.optional(channelRoleSchema),
-  place: v.optional(placeSchema),
-});
-
-export type Holder = v.InferOutput<typeof holder>;
-
-/** A limit of the hub, of the user who asks, or of the client that asks. */
-const limitStatus = v.strictObject({
-  of: v.picklist(["hub", "user", "client"]),
-  /** As in the configuration: `objects`, `hostBytes`, `messagesPerSecond`. */
-  resource: word,
-  limit: count,
-  /** Null for rates. */
-  used: v.nullable(count),
-});
-
-const userStatus = v.strictObject({
   uid: count,
-  clients: count,
-  objects: count,
+  program: word,
+  /** False if its connection has ended and its process still holds something. */
+  connected: v.boolean(),
   leases: count,
   waitingOpens: count,
+  /** Of the objects that it created and still holds. */
   hostBytes: count,
   deviceBytes: count,
 });
 
-/** An object whose memory was lost because hub and keeper ended together. */
-const lostObject = v.strictObject({
-  name: goodName,
-  byteLength: count,
-  /** `host`, or the UUID of a GPU. */
-  device: v.pipe(v.string(), v.maxLength(64)),
-  ownerPid: count,
-  ownerUid: count,
-  lostAtMs: count,
-});
-
-export type LostObject = v.InferOutput<typeof lostObject>;
-
-const hubStatus = v.strictObject({
-  version: word,
-  instance: word,
-  pid: count,
-  startedAtMs: count,
-  socket: v.string(),
-  clients: count,
-  /** Sessions without a connection whose process still holds something. */
-  detached: count,
-  objects: count,
-  /** Objects whose memory has not been brought back after a crash of the hub. */
-  withoutMemory: count,
-  pinned: count,
-  leases: count,
-  waitingOpens: count,
-  hostBytes: count,
-  deviceBytes: count,
-  /** How long the hub stays without clients and pinned objects; null for ever. */
-  idleMs: v.nullable(count),
-  /** The process that keeps the descriptors for the next hub; null without one. */
-  keeper: v.nullable(v.strictObject({ pid: count, descriptors: count, pending: count })),
-  /** The latest of those that this client could have opened. */
-  lost: v.array(lostObject),
-  limits: v.array(limitStatus),
-  /** Users and what they use. The hub's user and root see all, others see themselves. */
-  users: v.array(userStatus),
-  /** Users beyond those in the list. */
-  usersLeftOut: count,
-  /** Problems with the files beside the socket, and what to do about them. */
-  troubles: v.array(v.string()),
-});
-
-export type HubStatus = v.InferOutput<typeof hubStatus>;
+export type ClientStatus = v.InferOutput<typeof clientStatus>;
 
 const none = v.strictObject({});
 
@@ -229,23 +199,37 @@ export const resultSchemas = {
     object: positive,
     lease: positive,
     descriptor: descriptorSchema,
-    place: v.optional(placeSchema),
+    place: v.optional(seatSchema),
   }),
   /**
-   * `found` says what kept the open waiting. It is missing if the open waited no more or nobody
-   * asked.
+   * `found` says what kept the open waiting. It is missing if the open no longer waited, or if the
+   * request did not ask for it.
    */
   cancel: v.strictObject({ found: v.optional(v.pipe(v.string(), v.maxLength(1024))) }),
   release: none,
   remove: none,
   /** Sorted by name. Pass `next` as `after` to get the following page. */
-  list: v.strictObject({ objects: v.array(objectSummary), next: v.nullable(v.string()) }),
+  list: v.strictObject({ objects: v.array(heldObject), next: v.nullable(v.string()) }),
+  /**
+   * Pass `next` as `since` to get what follows, at once if there is `more`. `ended` has the numbers
+   * of objects that lost their names. With `reset` the hub does not know what changed since: list
+   * everything, then go on from `next`.
+   */
+  changes: v.strictObject({
+    objects: v.array(heldObject),
+    ended: v.array(positive),
+    next: count,
+    more: v.boolean(),
+    reset: v.boolean(),
+  }),
+  /** Pass `next` as `after` to get the following page. */
+  clients: v.strictObject({ clients: v.array(clientStatus), next: v.nullable(positive) }),
   inspect: v.strictObject({
     object: objectSummary,
     holders: v.array(holder),
     holdersLeftOut: count,
   }),
-  status: hubStatus,
+  status: hubStatusSchema,
   stop: none,
   restart: none,
   bye: none,

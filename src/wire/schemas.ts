@@ -1,6 +1,7 @@
 /** Schemas that several messages and descriptors share. */
 import * as v from "valibot";
 import type { DeviceKind, DeviceReference } from "../base/device-reference.js";
+import { isValidName } from "./names.js";
 
 /** From 0. */
 export const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
@@ -15,11 +16,24 @@ export const deviceSchema = v.variant("kind", [
   v.strictObject({ kind: v.literal("host") }),
 ]);
 
+/**
+ * How memory travels, and whether it is a memory file of its own. The hub checks such a file, and
+ * reopens it for reading only.
+ */
+const ownFileOf = { vmm: false, memfd: true, pool: false } as const;
+
+type Mechanism = keyof typeof ownFileOf;
+
+export const mechanismSchema = v.picklist(Object.keys(ownFileOf) as Mechanism[]);
+
+export function hasOwnFile({ mechanism }: { readonly mechanism: Mechanism }): boolean {
+  return ownFileOf[mechanism];
+}
+
 interface KindFacts {
   /** Memory of this kind is in memory files. Only the driver can look into other memory. */
   readonly memoryFiles: boolean;
-  /** How memory of this kind travels. */
-  readonly mechanisms: readonly string[];
+  readonly mechanisms: readonly Mechanism[];
 }
 
 const factsByKind: Readonly<Record<DeviceKind, KindFacts>> = {
@@ -30,3 +44,9 @@ const factsByKind: Readonly<Record<DeviceKind, KindFacts>> = {
 export function factsOf(device: DeviceReference): KindFacts {
   return factsByKind[device.kind];
 }
+
+/** Free text: a program, a version. */
+export const word = v.pipe(v.string(), v.maxLength(128));
+
+/** The name of a shared object. */
+export const goodName = v.pipe(v.string(), v.check(isValidName, "not a valid name"));

@@ -11,7 +11,7 @@ import { connect } from "../../src/index.js";
 import { type CodeBlock, codeBlocks, promisedLines, runnable, typeFaults } from "./code-blocks.js";
 
 const RANKS = "docs/two-terminals.md";
-const PAGES = ["docs/guide.md", "docs/building-blocks.md", "docs/coming-from.md"];
+const PAGES = ["docs/guide.md", "docs/building-blocks.md", "docs/coming-from.md", "docs/watch.md"];
 const sources = fileURLToPath(new URL("../../src/", import.meta.url));
 const run = promisify(execFile);
 

@@ -9,12 +9,8 @@ import * as v from "valibot";
 import { dtypeNames, dtypes } from "../../src/array/dtype.js";
 import { errorCodes } from "../../src/base/error-codes.js";
 import { limits } from "../../src/base/limits.js";
-import {
-  channelContent,
-  channelFds,
-  channelFdsAt,
-  readerFdsAt,
-} from "../../src/wire/channel-content.js";
+import { channelFdsAt, readerFdsAt } from "../../src/ring/channel-fds.js";
+import { channelContent, channelFds } from "../../src/wire/channel-content.js";
 import { arrayLayout, descriptorSchema } from "../../src/wire/descriptor.js";
 import { exporterSchema } from "../../src/wire/ipc-documents.js";
 import { requestSchema, resultSchemas } from "../../src/wire/messages.js";
@@ -53,7 +49,7 @@ describe("the messages in docs/protocol.md", () => {
     return [op, [(fields as string[]).sort(), (results as string[]).sort()]];
   }
 
-  it("have each field of status, of its lists, and of an entry of list", () => {
+  it("have each field of status, of its lists, and of entries of the others", () => {
     const status = resultSchemas.status.entries;
     assert.deepEqual(
       column("status", 0).flatMap(namesIn).sort(),
@@ -66,10 +62,14 @@ describe("the messages in docs/protocol.md", () => {
     assert.deepEqual(inBraces("keeper").sort(), entriesOf(status.keeper.wrapped).sort());
     for (const name of ["lost", "limits", "users"] as const)
       assert.deepEqual(inBraces(name).sort(), entriesOf(status[name].item).sort(), name);
-    assert.deepEqual(
-      column("list, inspect", 0).flatMap(namesIn).sort(),
-      entriesOf(resultSchemas.list.entries.objects.item).sort(),
-    );
+    const { objects } = resultSchemas.list.entries;
+    const told = (heading: string, number?: number) =>
+      column(heading, 0, number).flatMap(namesIn).sort();
+    assert.deepEqual(told("list, inspect, changes", 0), entriesOf(objects.item).sort());
+    const { item: holder } = resultSchemas.inspect.entries.holders;
+    assert.deepEqual(told("list, inspect, changes", 1), entriesOf(holder).sort());
+    const { clients } = resultSchemas.clients.entries;
+    assert.deepEqual(told("clients"), entriesOf(clients.item).sort());
   });
 
   it("name error codes that there are", () => {

@@ -4,6 +4,7 @@ import { type DType, dtypeNames, dtypes } from "../../src/array/dtype.js";
 import { hostArrayType } from "../../src/array/host-values.js";
 import { errorCodes } from "../../src/base/error-codes.js";
 import { defaults, limits } from "../../src/base/limits.js";
+import { logEvents, logLevels } from "../../src/base/log-events.js";
 
 const tables: Readonly<Record<string, () => string[]>> = {
   dtypes: () => [
@@ -20,6 +21,15 @@ const tables: Readonly<Record<string, () => string[]>> = {
     ...Object.entries(errorCodes).map(
       ([code, { meaning, remedy, retryable }]) =>
         `| \`${code}\` | ${meaning} | ${remedy} | ${retryable ? "yes" : "no"} |`,
+    ),
+  ],
+  "log-events": () => [
+    "| level | event | meaning |",
+    "|---|---|---|",
+    ...logLevels.flatMap((wanted) =>
+      Object.entries(logEvents)
+        .filter(([, { level }]) => level === wanted)
+        .map(([event, { level, meaning }]) => `| ${level} | \`${event}\` | ${meaning} |`),
     ),
   ],
   limits: () => [

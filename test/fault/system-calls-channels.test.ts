@@ -68,7 +68,7 @@ const operations: readonly Operation[] = [
   },
   {
     name: "observeChannel",
-    calls: ["sendmsg", "recvmsg", "fstatSync", "fcntl", "mmap"],
+    calls: ["sendmsg", "recvmsg", "fstatSync", "mmap"],
     async run(hub, { failing }, other) {
       using _writer = await other.createChannel("channel", SMALL);
       using observer = await failing(() => hub.observeChannel("channel"));

@@ -7,11 +7,10 @@ import { describe, it } from "node:test";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { Actor } from "../support/actor.js";
 import { inContainer, skipWithoutContainers } from "../support/container.js";
+import { shareAll } from "../support/share-all.js";
 import { TestFolder } from "../support/test-folder.js";
 import { TestHub } from "../support/test-hub.js";
 
-const CREATES = new URL("../process/containers/actors/creates-all.js", import.meta.url);
-const OPENS = new URL("../process/containers/actors/opens-all.js", import.meta.url);
 const RAW = new URL("./actors/raw-handle.js", import.meta.url);
 
 const whyNoMps =
@@ -26,21 +25,7 @@ describe("two containers with one GPU", {
       within: (path) => inContainer(path),
     });
     const options = { args: [hub.socket, "cuda:0"], within: inContainer(hub.folder.path) };
-    await using creator = new Actor(CREATES, options);
-    assert.equal(await creator.says(), "created", creator.complaint);
-    await using opener = new Actor(OPENS, options);
-    assert.deepEqual(await opener.says(), {
-      pooled: [999, "pool"],
-      bundle: [7, 8, 9],
-      metadata: { unit: "m" },
-      pinned: [1, 2, 3],
-      holders: 2,
-    });
-    creator.goOn();
-    assert.equal(await opener.says(), "signalled");
-    creator.kill("SIGKILL");
-    assert.equal(await opener.says(), "PEER_GONE");
-    assert.deepEqual(await opener.says(), ["pinned"]);
+    await shareAll((program) => new Actor(program, options));
   });
 
   it("open raw legacy handles if their pids differ, but not if both have pid 1", async () => {

@@ -10,7 +10,7 @@ import { once } from "node:events";
 import { resolve } from "node:path";
 import { describe, it } from "node:test";
 import { promisify } from "node:util";
-import type { Hub } from "../../src/index.js";
+import { DeviceArray, type Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { withGpuHub } from "./gpu-hub.js";
 import { python, whyNoPackage } from "./python-packages.js";
@@ -200,6 +200,71 @@ sys.stdin.read()
 hub.close()
 `;
 
+const MESSAGES = 400;
+const SLOT_BYTES = 65_536;
+
+/**
+ * Writes and reads by streams of PyTorch. Some messages are late, so that whoever does not wait for
+ * the stream sees others' bytes. The kernels are loaded before a stream waits.
+ */
+const BY_STREAM = `
+import torch
+COUNT, SIZE = ${MESSAGES}, ${SLOT_BYTES}
+torch.empty(SIZE, dtype=torch.uint8, device="cuda").fill_(1)
+torch.cuda._sleep(1)
+torch.cuda.synchronize()
+
+def write(writer, stream):
+    writer.wait_for_readers(1, 60)
+    for n in range(COUNT):
+        with writer.loan(60, stream=stream) as slot:
+            if n % 20 == 0:
+                torch.cuda._sleep(2_000_000)
+            cuda_ipc.torch.view(slot.array).fill_(n % 251)
+            slot.commit(meta=n)
+
+def read(reader):
+    out = torch.zeros(COUNT, SIZE, dtype=torch.uint8, device="cuda")
+    late = 0
+    for n in range(COUNT):
+        with reader.next(60) as message:
+            assert message.sequence == message.json == n
+            late += not message.ready
+            out[n].copy_(cuda_ipc.torch.view(message.array))
+    torch.cuda.synchronize()
+    assert message.ready
+    wanted = torch.arange(COUNT, device="cuda").remainder(251).to(torch.uint8)
+    return {"wrong": int((out != wanted[:, None]).any(1).sum()), "late": late > 0}
+`;
+
+const BOTH_WAYS = `${BY_STREAM}
+stream = torch.cuda.Stream()
+torch.cuda.set_stream(stream)
+reader = hub.open_channel("node-stream", start="oldest", stream=stream)
+writer = hub.create_channel("py-stream", "uint8", (SIZE,), slots=4, device="cuda:0")
+print("ready", flush=True)
+write(writer, stream)
+print(json.dumps(read(reader)), flush=True)
+sys.stdin.read()
+hub.close()
+`;
+
+const WRITES_BY_STREAM = `${BY_STREAM}
+writer = hub.create_channel("py-py", "uint8", (SIZE,), slots=4, device="cuda:0")
+write(writer, cuda_ipc.torch.current_stream("cuda:0"))
+writer.close()
+print(json.dumps(writer.committed))
+hub.close()
+`;
+
+const READS_BY_STREAM = `${BY_STREAM}
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    said = read(hub.open_channel("py-py", start="oldest", stream=side, timeout=60))
+print(json.dumps(said))
+hub.close()
+`;
+
 const values = Float32Array.from({ length: 100_000 }, (_, index) => index % 128);
 
 describe("Python on the same GPU", { skip: whyNoGpu() ?? false }, () => {
@@ -320,5 +385,51 @@ describe("Python on the same GPU", { skip: whyNoGpu() ?? false }, () => {
     }
     peer.stdin.end();
     assert.deepEqual(await ended, [0, null]);
+  });
+
+  it("orders messages by streams of PyTorch and of Node, both ways", {
+    skip: whyNoPackage("torch"),
+    timeout: 240_000,
+  }, async () => {
+    using stream = hub.device().createStream();
+    using writer = await hub.createChannel("node-stream", {
+      dtype: "uint8",
+      shape: [SLOT_BYTES],
+      slots: 4,
+    });
+    const peer = spawn(python, programWith(BOTH_WAYS), { stdio: ["pipe", "pipe", "inherit"] });
+    const ended = once(peer, "close");
+    await once(peer.stdout, "data");
+    using reader = await hub.openChannel("py-stream", { from: "oldest", stream });
+    using out = DeviceArray.allocate(hub.device(), {
+      dtype: "uint8",
+      shape: [MESSAGES, SLOT_BYTES],
+    });
+    for (let n = 0; n < MESSAGES; n += 1) {
+      using slot = await reader.next({ timeoutMs: 60_000 });
+      assert.equal(slot?.json, n);
+      await out.slice(n).copyFrom(slot.array.expectDType("uint8"), { stream });
+    }
+    await stream.synchronize({ timeoutMs: 60_000 });
+    const found = await out.read();
+    assert.ok(found.every((byte, at) => byte === Math.floor(at / SLOT_BYTES) % 251));
+    const answered = once(peer.stdout, "data");
+    for (let n = 0; n < MESSAGES; n += 1) {
+      const slot = await writer.loan({ stream, timeoutMs: 60_000 });
+      await slot.array.fill(n % 251, { stream });
+      slot.commit({ meta: n });
+    }
+    assert.equal(JSON.parse(String(await answered)).wrong, 0);
+    peer.stdin.end();
+    assert.deepEqual(await ended, [0, null]);
+  });
+
+  it("orders messages by streams of PyTorch in two processes of Python", {
+    skip: whyNoPackage("torch"),
+    timeout: 240_000,
+  }, async () => {
+    const [read, written] = await Promise.all([said(READS_BY_STREAM), said(WRITES_BY_STREAM)]);
+    assert.equal(written, MESSAGES);
+    assert.deepEqual(read, { wrong: 0, late: true });
   });
 });

@@ -4,7 +4,7 @@ import { readSync } from "node:fs";
 import { Deadline } from "../../src/base/deadline.js";
 import { duplicates } from "../../src/client/connection/held-leases.js";
 import { HubLink, type Reconnected } from "../../src/client/connection/hub-link.js";
-import { type HubPlace, tryConnect } from "../../src/client/connection/reach-hub.js";
+import { type HubTarget, tryConnect } from "../../src/client/connection/reach-hub.js";
 import { Devices } from "../../src/client/devices.js";
 import type { CreateOptions } from "../../src/client/hub-options.js";
 import { HubObjects } from "../../src/client/objects/hub-objects.js";
@@ -16,13 +16,9 @@ import { closeFds } from "../../src/os/foreign-fd.js";
 import { createMemoryFile } from "../../src/os/memory-file.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
 import { ownUid } from "../../src/os/runtime-folder.js";
+import { channelFdsAt, readerFdsAt } from "../../src/ring/channel-fds.js";
 import { controlByteLength, memorySlots, PAGE_BYTES } from "../../src/ring/channel-layout.js";
-import {
-  type ChannelContent,
-  type ChannelRole,
-  channelFdsAt,
-  readerFdsAt,
-} from "../../src/wire/channel-content.js";
+import type { ChannelContent, ChannelRole } from "../../src/wire/channel-content.js";
 import type { ObjectSummary, ResultOf } from "../../src/wire/messages.js";
 import { channelOf } from "./messages.js";
 import { soon } from "./until.js";
@@ -31,15 +27,15 @@ import { soon } from "./until.js";
 export class HeldChannel {
   readonly fds: readonly OwnedFd[];
   readonly role: ChannelRole;
-  readonly place: number | undefined;
+  readonly seat: number | undefined;
   readonly lease: number;
   readonly content: ChannelContent;
   #handle: SharedHandle | undefined;
 
-  constructor(facts: Pick<OpenedChannel, "role" | "place" | "lease" | "content" | "fds">) {
+  constructor(facts: Pick<OpenedChannel, "role" | "seat" | "lease" | "content" | "fds">) {
     this.fds = duplicates(facts.fds);
     this.role = facts.role;
-    this.place = facts.place;
+    this.seat = facts.seat;
     this.lease = facts.lease;
     this.content = facts.content;
   }
@@ -56,13 +52,13 @@ export class HeldChannel {
     return this.#at(channelFdsAt.roomBell);
   }
 
-  page(place = this.place ?? 0): OwnedFd {
-    if (this.role === "observer") return this.#at(1 + place);
-    return this.#at(this.role === "reader" ? readerFdsAt.page : channelFdsAt.page(place));
+  page(seat = this.seat ?? 0): OwnedFd {
+    if (this.role === "observer") return this.#at(1 + seat);
+    return this.#at(this.role === "reader" ? readerFdsAt.page : channelFdsAt.page(seat));
   }
 
-  bell(place = this.place ?? 0): OwnedFd {
-    return this.#at(this.role === "reader" ? readerFdsAt.bell : channelFdsAt.bell(place));
+  bell(seat = this.seat ?? 0): OwnedFd {
+    return this.#at(this.role === "reader" ? readerFdsAt.bell : channelFdsAt.bell(seat));
   }
 
   #at(index: number): OwnedFd {
@@ -94,11 +90,17 @@ export class ChannelClient {
 
   static async connect(socketPath: string, start = false): Promise<ChannelClient> {
     const trusted = new Set([ownUid(), 0]);
-    const place: HubPlace = { socketPath, program: "channels", trusted, start, hubIdleMs: 60_000 };
-    const connection = await tryConnect(place, { deadline: new Deadline("connect", {}, 30_000) });
+    const target: HubTarget = {
+      socketPath,
+      program: "channels",
+      trusted,
+      start,
+      hubIdleMs: 60_000,
+    };
+    const connection = await tryConnect(target, { deadline: new Deadline("connect", {}, 30_000) });
     assert.ok(connection !== undefined, "a hub listens");
     return new ChannelClient(
-      new HubLink(connection, place, { reconnect: true, reconnectTimeoutMs: 30_000 }),
+      new HubLink(connection, target, { reconnect: true, reconnectTimeoutMs: 30_000 }),
     );
   }
 
@@ -117,7 +119,7 @@ export class ChannelClient {
       const facts = await this.objects.register(name, descriptor, memory, options);
       const channel = new HeldChannel({
         role: "writer",
-        place: undefined,
+        seat: undefined,
         lease: facts.lease,
         content,
         fds,
@@ -160,7 +162,7 @@ export class ChannelClient {
 
 /** Creates the files of one channel, in order. The caller owns them. */
 export function channelFiles(content: ChannelContent): OwnedFd[] {
-  const places = Array.from({ length: content.readersMax }, () => [
+  const seats = Array.from({ length: content.readersMax }, () => [
     createMemoryFile("page", PAGE_BYTES),
     createBell(),
   ]);
@@ -169,7 +171,7 @@ export function channelFiles(content: ChannelContent): OwnedFd[] {
     data,
     createMemoryFile("control", controlByteLength(content)),
     createBell(),
-    ...places.flat(),
+    ...seats.flat(),
   ];
 }
 

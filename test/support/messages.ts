@@ -2,7 +2,14 @@
 import { memorySlots, whenFullPolicies } from "../../src/ring/channel-layout.js";
 import type { ChannelContent } from "../../src/wire/channel-content.js";
 import { type Descriptor, fdsOf } from "../../src/wire/descriptor.js";
-import type { ObjectSummary, Request, ResultOf, Sharing } from "../../src/wire/messages.js";
+import type {
+  HeldObject,
+  Holder,
+  ObjectSummary,
+  Request,
+  ResultOf,
+  Sharing,
+} from "../../src/wire/messages.js";
 import type { SharedMemoryDocument } from "../../src/wire/shared-document.js";
 
 export const hostArray: Descriptor = {
@@ -137,7 +144,11 @@ export const requests: readonly Request[] = [
   { ...head, op: "release", lease: 2 },
   { ...head, op: "remove", name: "frame" },
   { ...head, op: "list" },
-  { ...head, op: "list", after: "frame" },
+  { ...head, op: "list", after: "frame", holders: true },
+  { ...head, op: "changes" },
+  { ...head, op: "changes", since: 12 },
+  { ...head, op: "clients" },
+  { ...head, op: "clients", after: 3 },
   { ...head, op: "inspect", name: "frame" },
   { ...head, op: "status" },
   { ...head, op: "stop", force: false },
@@ -164,7 +175,23 @@ const summary: ObjectSummary = {
   descriptor: hostArray,
 };
 
-const aReader = { pid: 4242, program: "test", access: "read", place: 1 } as const;
+const aHolder = { pid: 4242, program: "test", session: 3, sinceMs: 1_700_000_000_000 } as const;
+const aReader = { ...aHolder, access: "read", place: 1 } as const;
+const holders: readonly Holder[] = [
+  ...(["owner", "read", "read-write"] as const).map((access) => ({ ...aHolder, access })),
+  ...(["reader", "writer", "observer"] as const).map((role) => ({ ...aReader, role })),
+];
+/** Entries of `list` and `changes`, with every field and choice. */
+const heldObjects: readonly HeldObject[] = [
+  summary,
+  { ...summary, ownerPid: null, lifetime: "pinned", descriptor: hostBundle(3, 200) },
+  ...[timelineDescriptor, gpuArray, pooledArray, replica, ...channels].map((descriptor, index) => ({
+    ...summary,
+    descriptor,
+    sharing: sharings[index] ?? summary.sharing,
+    holders: [...holders],
+  })),
+];
 const opened = { object: 1, lease: 3 };
 
 /** Results of each operation, as complete as the requests. */
@@ -195,16 +222,30 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
   remove: [{}],
   list: [
     { objects: [summary], next: "frame" },
+    { objects: [...heldObjects], next: null },
+  ],
+  changes: [
+    { objects: [...heldObjects], ended: [2, 3], next: 12, more: true, reset: false },
+    { objects: [], ended: [], next: 0, more: false, reset: true },
+  ],
+  clients: [
     {
-      objects: [{ ...summary, ownerPid: null, lifetime: "pinned", descriptor: hostBundle(3, 200) }],
-      next: null,
+      clients: [
+        {
+          session: 3,
+          pid: 4242,
+          uid: 1000,
+          program: "test",
+          connected: true,
+          leases: 2,
+          waitingOpens: 1,
+          hostBytes: 4096,
+          deviceBytes: 0,
+        },
+      ],
+      next: 3,
     },
-    ...[timelineDescriptor, gpuArray, pooledArray, replica, ...channels].map(
-      (descriptor, index) => ({
-        objects: [{ ...summary, descriptor, sharing: sharings[index] ?? summary.sharing }],
-        next: null,
-      }),
-    ),
+    { clients: [], next: null },
   ],
   inspect: [
     hostArray,
@@ -221,14 +262,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       lifetime: descriptor === hostArray ? "held" : "pinned",
       sharing: sharings[index % sharings.length] ?? summary.sharing,
     },
-    holders: [
-      ...(["owner", "read", "read-write"] as const).map((access) => ({
-        pid: 4242,
-        program: "test",
-        access,
-      })),
-      ...(["reader", "writer", "observer"] as const).map((role) => ({ ...aReader, role })),
-    ],
+    holders: [...holders],
     holdersLeftOut: 0,
   })),
   status: [

@@ -222,8 +222,8 @@ describe("architecture", () => {
     assert.deepEqual(found, Object.fromEntries(allowed));
   });
 
-  for (const door of ["index", "service", "peer", "interop", "kernels"].map((name) =>
-    name === "index" ? "index.js" : `doors/${name}.js`,
+  for (const door of ["index", "service", "peer", "interop", "kernels", "diagnostics"].map(
+    (name) => (name === "index" ? "index.js" : `doors/${name}.js`),
   )) {
     it(`opens no library when ${door} is imported`, () => {
       const { stdout, stderr } = spawnSync(process.execPath, [IMPORTS_PACKAGE, door], {

@@ -10,7 +10,14 @@ import { TestFolder } from "../support/test-folder.js";
 
 const root = process.cwd();
 const PUBLISHED = "build/published";
-const DOORS = ["index", "doors/service", "doors/peer", "doors/interop", "doors/kernels"];
+const DOORS = [
+  "index",
+  "doors/service",
+  "doors/peer",
+  "doors/interop",
+  "doors/kernels",
+  "doors/diagnostics",
+];
 const NAMES_MAX = 60;
 
 /** The published members of the channel classes. */

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import interop, jax, numpy, torch
     from ._dtypes import dtypes
-    from ._place import hub_socket_path
+    from ._hub_socket import hub_socket_path
     from ._service.client import ServiceClient
     from ._service.messages import ServiceMessage, ServiceRequest, SlotToFill
     from ._service.reply import Reply
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .timelines import OwnedTimeline, Timeline
 
 #: What is imported at first use, and from where. So the import itself takes no time.
-_PLACES = {
+_MODULE_OF = {
     "Array": "arrays",
     "ChannelObserver": "channel_observer",
     "ChannelReader": "channel_reader",
@@ -68,7 +68,7 @@ _PLACES = {
     "connect": "connecting",
     "connect_async": "connecting",
     "dtypes": "_dtypes",
-    "hub_socket_path": "_place",
+    "hub_socket_path": "_hub_socket",
     "rank_from_environment": "ranks",
 }
 _MODULES = ("interop", "jax", "numpy", "torch")
@@ -115,14 +115,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    place = _PLACES.get(name)
-    if place is None and name not in _MODULES:
+    module = _MODULE_OF.get(name)
+    if module is None and name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    if place is None:
+    if module is None:
         return import_module(f".{name}", __name__)
-    found = globals()[name] = getattr(import_module(f".{place}", __name__), name)
+    found = globals()[name] = getattr(import_module(f".{module}", __name__), name)
     return found
 
 

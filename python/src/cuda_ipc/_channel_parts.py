@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ._control import check_control, write_control
-from ._descriptors import ChannelFacts, Place, check_channel_files
+from ._descriptors import ChannelFacts, MemorySource, check_channel_files
 from ._dtypes import dtype_of
 from ._fds import Bell, SharedFds, close_all, new_bell
 from ._layout import Layout, checked_shape, packed_strides, require
@@ -22,6 +23,10 @@ from ._protocol import (
     WHEN_WRITER_GONE,
 )
 from ._words import Words
+from .arrays import Array, Handle
+
+if TYPE_CHECKING:
+    from ._cuda_streams import GivenStreams
 
 
 def new_facts(
@@ -78,15 +83,18 @@ def _check_word(name: str, value: object, words: Sequence[str]) -> None:
 class ReaderParts:
     """What a reader maps. It owns one use of its descriptors."""
 
-    def __init__(self, facts: ChannelFacts, place: Place, fds: SharedFds, seat: object) -> None:
+    def __init__(
+        self, facts: ChannelFacts, source: MemorySource, fds: SharedFds, seat: object
+    ) -> None:
         files = fds.fds
         require(len(files) == 5, f"{len(files)} descriptors came for a reader, wanted 5")
         number = seat if type(seat) is int else -1
-        require(0 <= number < facts.readers_max, f"the reader's place is {seat!r}")
+        require(0 <= number < facts.readers_max, f"the reader's seat is {seat!r}")
         check_channel_files(facts, files, [3])
         self.facts = facts
-        self.place = number
-        self.memory: Memory = place.map(files[0], readonly=True)
+        self.seat = number
+        self.memory: Memory = source.map(files[0], readonly=True)
+        self.arrays = SlotArrays(facts, self.memory)
         self.control = Words(files[1], facts.control_bytes, writable=False)
         self.first_position = check_control(self.control, facts)
         self.page = Words(files[3], PAGE_BYTES, writable=True)
@@ -94,6 +102,7 @@ class ReaderParts:
         self._fds = fds.share()
 
     def close(self) -> None:
+        self.arrays.close()
         self.page.close()
         self.control.close()
         self._fds.close()
@@ -105,6 +114,7 @@ class WriterParts:
     def __init__(self, facts: ChannelFacts, memory: Memory, fds: SharedFds) -> None:
         self.facts = facts
         self.memory = memory
+        self.arrays = SlotArrays(facts, memory)
         files = fds.fds
         pages = range(3, len(files), 2)
         self.control = Words(files[1], facts.control_bytes, writable=True)
@@ -133,11 +143,11 @@ class WriterParts:
         return parts, fds
 
     @staticmethod
-    def open(facts: ChannelFacts, place: Place, fds: SharedFds) -> WriterParts:
+    def open(facts: ChannelFacts, source: MemorySource, fds: SharedFds) -> WriterParts:
         wanted = 3 + 2 * facts.readers_max
         require(len(fds.fds) == wanted, f"{len(fds.fds)} descriptors came, wanted {wanted}")
         check_channel_files(facts, fds.fds, list(range(3, wanted, 2)))
-        parts = WriterParts(facts, place.map(fds.fds[0], readonly=False), fds)
+        parts = WriterParts(facts, source.map(fds.fds[0], readonly=False), fds)
         try:
             parts.first_position = check_control(parts.control, facts)
         except BaseException:
@@ -146,12 +156,44 @@ class WriterParts:
         return parts
 
     def close(self) -> None:
+        self.arrays.close()
         for page in self.pages:
             page.close()
         self.control.close()
         self._fds.close()
 
 
-def slot_layout(facts: ChannelFacts, slot: int, shape: tuple[int, ...] | None) -> Layout:
-    lengths = facts.shape if shape is None else shape
-    return Layout(facts.dtype, lengths, packed_strides(lengths), slot * facts.slot_stride)
+class SlotArrays:
+    """Arrays of the slots. What is the same for all messages of a slot is made once."""
+
+    def __init__(self, facts: ChannelFacts, memory: Memory) -> None:
+        self._facts = facts
+        self._memory = memory
+        self._whole: dict[int, tuple[Layout, dict[str, Any]]] = {}
+
+    def array(self, handle: Handle, slot: int, shape: tuple[int, ...] | None) -> Array:
+        """The slot as an array that closes with `handle`. `shape` is None if it is all of it."""
+        if shape is not None:
+            return Array(handle, self._memory, self._layout(slot, shape))
+        known = self._whole.get(slot)
+        if known is None:
+            known = self._whole[slot] = self._layout(slot, self._facts.shape), {}
+        array = Array(handle, self._memory, known[0])
+        array._views = known[1]
+        return array
+
+    def close(self) -> None:
+        # Views of frameworks keep the memory mapped.
+        self._whole.clear()
+
+    def _layout(self, slot: int, shape: tuple[int, ...]) -> Layout:
+        facts = self._facts
+        return Layout(facts.dtype, shape, packed_strides(shape), slot * facts.slot_stride)
+
+
+def given_streams(memory: Memory) -> GivenStreams:
+    # WHY here: to load ctypes takes milliseconds, and many programs need none of it.
+    from ._cuda_streams import GivenStreams
+
+    kind, ordinal = memory.device
+    return GivenStreams(None if kind == 1 else ordinal)

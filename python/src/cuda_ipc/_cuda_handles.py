@@ -9,13 +9,8 @@ import threading
 import weakref
 from typing import Any, NamedTuple
 
-from ._cuda import (
-    Context,
-    CudaMemory,
-    check,
-    context_at,
-    declare,
-)
+from ._cuda import Context, CudaMemory, context_at
+from ._cuda_library import check, declare
 from .errors import CudaError, CudaIpcError
 
 HANDLE_BYTES = 64

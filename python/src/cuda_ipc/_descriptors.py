@@ -62,7 +62,7 @@ def _checked_uuid(value: object) -> str:
     return str(value)
 
 
-class Place(NamedTuple):
+class MemorySource(NamedTuple):
     """The memory of an object, before it is mapped."""
 
     #: None for host memory.
@@ -79,7 +79,7 @@ class Place(NamedTuple):
         return import_memory(fd, self.allocation_byte_length, readonly, self.uuid)
 
 
-def checked_descriptor(descriptor: object) -> tuple[Place, Mapping[str, Any]]:
+def checked_descriptor(descriptor: object) -> tuple[MemorySource, Mapping[str, Any]]:
     """Where the memory lies, and the content. The content itself is checked by kind."""
     require(isinstance(descriptor, Mapping), f"the descriptor is {descriptor!r}")
     assert isinstance(descriptor, Mapping)
@@ -99,7 +99,7 @@ def checked_descriptor(descriptor: object) -> tuple[Place, Mapping[str, Any]]:
         )
     require(where in (("host", "memfd"), ("cuda", "vmm")), f"device and mechanism are {where}")
     uuid = _checked_uuid(device.get("uuid")) if where[0] == "cuda" else None
-    return Place(uuid, used, whole), content
+    return MemorySource(uuid, used, whole), content
 
 
 def wrong_kind(name: str, kind: object, wanted: str) -> CudaIpcError:
@@ -193,13 +193,13 @@ def read_index(content: Mapping[str, Any], fd: int, byte_length: int) -> Index:
 # ---------------------------------------------------------------- timelines
 
 
-def timeline_offset(content: Mapping[str, Any], place: Place) -> int:
+def timeline_offset(content: Mapping[str, Any], source: MemorySource) -> int:
     offset = integer(content.get("byteOffset"), 0, "byteOffset")
-    require(place.uuid is None, "a timeline lies on a GPU")
-    small = place.allocation_byte_length <= LIMIT_TIMELINE_MEMORY_BYTES
-    require(small, f"a timeline in {place.allocation_byte_length} bytes")
-    inside = offset % LINE_BYTES == 0 and offset + LINE_BYTES <= place.byte_length
-    require(inside, f"a timeline at byte {offset} of {place.byte_length}")
+    require(source.uuid is None, "a timeline lies on a GPU")
+    small = source.allocation_byte_length <= LIMIT_TIMELINE_MEMORY_BYTES
+    require(small, f"a timeline in {source.allocation_byte_length} bytes")
+    inside = offset % LINE_BYTES == 0 and offset + LINE_BYTES <= source.byte_length
+    require(inside, f"a timeline at byte {offset} of {source.byte_length}")
     return offset
 
 
@@ -247,7 +247,7 @@ class ChannelFacts(NamedTuple):
         }
 
 
-def channel_facts(content: Mapping[str, Any], place: Place) -> ChannelFacts:
+def channel_facts(content: Mapping[str, Any], source: MemorySource) -> ChannelFacts:
     dtype = known_dtype(content.get("dtype"))
     shape = content.get("shape")
     require(isinstance(shape, list) and len(shape) <= RANK_MAX, f"shape is {shape!r}")
@@ -271,8 +271,8 @@ def channel_facts(content: Mapping[str, Any], place: Place) -> ChannelFacts:
     stride = facts.slot_stride
     apart = stride >= facts.slot_bytes and stride % dtype.itemsize == 0
     require(apart, f"slots of {facts.slot_bytes} bytes at every {stride}th byte")
-    fits = stride * facts.memory_slots == place.byte_length
-    require(fits, f"{facts.memory_slots} slots of {stride} in {place.byte_length} bytes")
+    fits = stride * facts.memory_slots == source.byte_length
+    require(fits, f"{facts.memory_slots} slots of {stride} in {source.byte_length} bytes")
     require(
         facts.control_bytes <= LIMIT_CHANNEL_CONTROL_BYTES,
         f"a control file of {facts.control_bytes} bytes",

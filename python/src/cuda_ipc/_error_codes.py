@@ -77,7 +77,7 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     ),
     "HUB_UNAVAILABLE": ErrorFacts(
         "No hub answers and none could be started.",
-        "Run `cuda-ipc hub serve` to see why.",
+        "Run `cuda-ipc hub serve`, which starts a hub or says why it cannot.",
         True,
     ),
     "HUB_GONE": ErrorFacts(
@@ -165,7 +165,7 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
         "Export it again. The old handle never becomes valid.",
     ),
     "IN_USE": ErrorFacts(
-        "Something is still in use: imports of memory to be freed, old memory under the same handle, a lent slot, a wait under way, or a channel that has a writer.",
+        "Something is still in use: imports of memory to be freed, old memory under the same handle, a loaned slot, a wait under way, or a channel that has a writer.",
         "End what the message names: close it, commit or give back the slot, or await the earlier call (a signal or timeout ends it).",
         True,
     ),
@@ -228,7 +228,7 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     ),
     "INVALID_DEVICE": ErrorFacts(
         "The device name is not \"host\", \"auto\", \"cuda:N\" or \"N\".",
-        "Correct --device or CUDA_IPC_DEVICE.",
+        "Correct the option device, --device or CUDA_IPC_DEVICE.",
     ),
     "DEVICE_NOT_FOUND": ErrorFacts(
         "This process sees no such device.",

@@ -26,6 +26,7 @@ class HeldLease:
         "is_part",
         "lease",
         "object",
+        "on_goodbye",
         "on_lost",
         "role",
     )
@@ -48,6 +49,8 @@ class HeldLease:
         # A reader of a channel has some of its descriptors, and brings them for itself.
         self.is_part = role == "reader"
         self.on_lost: Callable[[], object] | None = None
+        # Called before the hub is told to end all leases.
+        self.on_goodbye: Callable[[], object] | None = None
         # What this process has created is kept here until it is closed. Otherwise a name would go
         # as soon as the program lets go of what `put` returned.
         self.created: object = None

@@ -98,6 +98,10 @@ class Link(LinkThread):
                 return
             is_ready = self._ready
             connection = self._connection
+            leaving = [held.on_goodbye for held in self._leases.values()]
+        for finish in leaving:
+            if finish is not None:
+                finish()
         if is_ready:
             with contextlib.suppress(CudaIpcError, ConnectionEnded):
                 connection.ask("bye", {}, Deadline("leave the hub", DEFAULT_MS_GOODBYE / 1000))

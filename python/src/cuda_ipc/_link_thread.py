@@ -13,10 +13,10 @@ from collections.abc import Callable
 from ._connection import Connection
 from ._deadline import Deadline, GrowingPause
 from ._fds import new_bell
+from ._hub_socket import folder_owner
 from ._leases import HeldLease
 from ._packets import ConnectionEnded
-from ._place import folder_owner
-from ._reach import HubPlace, reach, try_connect, try_start
+from ._reach import HubTarget, reach, try_connect, try_start
 from .errors import CudaIpcError, Farewell
 
 _FINAL = ("PROTOCOL_MISMATCH", "UNTRUSTED_PEER", "UNSAFE_RUNTIME_DIR", "SOCKET_PATH_TOO_LONG")
@@ -29,13 +29,13 @@ class LinkThread:
 
     def __init__(
         self,
-        place: HubPlace,
+        target: HubTarget,
         reconnect: bool,
         reconnect_timeout: float,
         deadline: Deadline,
     ) -> None:
-        self.path = place.path
-        self._place = place
+        self.path = target.path
+        self._target = target
         self._reconnect = reconnect
         self._reconnect_timeout = reconnect_timeout
         self._changed = threading.Condition()
@@ -48,7 +48,7 @@ class LinkThread:
         self.forked = False
         self.on_reconnect: list[Callable[[bool], object]] = []
         self.on_end: list[Callable[[CudaIpcError], object]] = []
-        connection = reach(place, deadline)
+        connection = reach(target, deadline)
         self._connection = connection
         self._session = connection.session
         self._wake_fd = new_bell()
@@ -167,11 +167,11 @@ class LinkThread:
 
     def _find(self, pause: Callable[[float], object], search: Deadline) -> Connection | None:
         """The next hub. Starts one in a folder of this user, if the last one did not come back."""
-        place = self._place
-        found = try_connect(place, self._session, search, pause)
-        if found is not None or not place.start or folder_owner(place.path) != os.geteuid():
+        target = self._target
+        found = try_connect(target, self._session, search, pause)
+        if found is not None or not target.start or folder_owner(target.path) != os.geteuid():
             return found
-        return try_start(place, self._session, search, False, pause)
+        return try_start(target, self._session, search, False, pause)
 
     def _resume(self, connection: Connection) -> bool:
         assert self._search is not None

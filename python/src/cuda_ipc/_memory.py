@@ -91,7 +91,7 @@ def map_file(fd: int, length: int, writable: bool) -> mmap.mmap:
         raise system_error(f"map {length} bytes", wrong) from cause
 
 
-def _address_of(mapped: memoryview) -> int:
+def address_of(mapped: memoryview) -> int:
     # WHY here: to load ctypes takes milliseconds, and many programs need none of it.
     import ctypes
 
@@ -119,7 +119,7 @@ class HostMemory:
 
     @property
     def address(self) -> int:
-        return _address_of(self.buffer)
+        return address_of(self.buffer)
 
     def read(self, start: int, length: int) -> bytes:
         return bytes(self.buffer[start : start + length])

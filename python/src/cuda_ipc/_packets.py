@@ -12,7 +12,7 @@ from typing import Any
 
 from ._deadline import Deadline
 from ._fds import close_all
-from ._place import check_peer
+from ._hub_socket import check_peer
 from ._protocol import LIMIT_FDS, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
 from .errors import CudaIpcError, system_error
 

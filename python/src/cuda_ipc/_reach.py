@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 from ._connection import Connection
 from ._deadline import Deadline, GrowingPause
+from ._hub_socket import check_folder, folder_owner, prepare_folder
 from ._packets import ConnectionEnded
-from ._place import check_folder, folder_owner, prepare_folder
 from .errors import CudaIpcError, Farewell, system_error
 
 #: How long to wait for another process to start a hub before starting one here.
 _START_PATIENCE_S = 3.0
 
 
-class HubPlace(NamedTuple):
+class HubTarget(NamedTuple):
     """The hub's address, and how to greet and start it."""
 
     path: str
@@ -34,24 +34,24 @@ class HubPlace(NamedTuple):
     idle: float | None
 
 
-def reach(place: HubPlace, deadline: Deadline) -> Connection:
+def reach(target: HubTarget, deadline: Deadline) -> Connection:
     """Connects, and starts a hub if none listens. Raises HUB_UNAVAILABLE, TIMEOUT."""
     began = time.monotonic()
     pauses = GrowingPause()
     while True:
-        deadline.check(lambda: f"no hub listened there; {place.path}.log may say why")
+        deadline.check(lambda: f"no hub listened there; {target.path}.log may say why")
         try:
-            connection = try_connect(place, None, deadline)
-            if connection is None and not place.start:
-                folder = os.path.dirname(place.path)
+            connection = try_connect(target, None, deadline)
+            if connection is None and not target.start:
+                folder = os.path.dirname(target.path)
                 missing = "" if os.path.exists(folder) else f", and {folder} does not exist"
                 raise CudaIpcError(
                     "HUB_UNAVAILABLE",
-                    f"Cannot connect to a hub at {place.path}: none listens there{missing}",
+                    f"Cannot connect to a hub at {target.path}: none listens there{missing}",
                 )
             if connection is None:
                 is_impatient = time.monotonic() - began > _START_PATIENCE_S
-                connection = try_start(place, None, deadline, is_impatient)
+                connection = try_start(target, None, deadline, is_impatient)
             if connection is not None:
                 return connection
         except Farewell:
@@ -61,7 +61,7 @@ def reach(place: HubPlace, deadline: Deadline) -> Connection:
 
 
 def try_start(
-    place: HubPlace,
+    target: HubTarget,
     session: int | None,
     deadline: Deadline,
     is_impatient: bool,
@@ -76,37 +76,37 @@ def try_start(
     from ._node import hub_command
     from ._starting import start_hub
 
-    command = hub_command(place.path, place.idle)
-    owner = folder_owner(place.path)
+    command = hub_command(target.path, target.idle)
+    owner = folder_owner(target.path)
     if owner is not None and owner != os.geteuid():
         raise CudaIpcError(
             "HUB_UNAVAILABLE",
-            f"Cannot connect to a hub at {place.path}: none listens there, and user {owner} owns "
+            f"Cannot connect to a hub at {target.path}: none listens there, and user {owner} owns "
             "the folder and has to start one",
         )
-    if not check_folder(place.path, frozenset({os.geteuid()})):
-        prepare_folder(place.path)
+    if not check_folder(target.path, frozenset({os.geteuid()})):
+        prepare_folder(target.path)
     try:
-        lock = try_lock_file(f"{place.path}.start")
+        lock = try_lock_file(f"{target.path}.start")
     except CudaIpcError as wrong:
         if getattr(wrong.__cause__, "errno", None) != errno.EROFS:
             raise
         raise CudaIpcError(
             "HUB_UNAVAILABLE",
-            f"Cannot connect to a hub at {place.path}: none listens there, and its folder is "
+            f"Cannot connect to a hub at {target.path}: none listens there, and its folder is "
             "read-only here, so that none can be started",
         ) from wrong
     if lock is None and not is_impatient:
         return None
 
     def is_there() -> Connection | None:
-        return try_connect(place, session, deadline, pause)
+        return try_connect(target, session, deadline, pause)
 
     try:
         # Again: the last holder of the lock may have started a hub since the caller looked.
         found = is_there()
         if found is None:
-            found = start_hub(command, place.path, deadline, pause, is_there)
+            found = start_hub(command, target.path, deadline, pause, is_there)
         return found
     finally:
         if lock is not None:
@@ -114,13 +114,13 @@ def try_start(
 
 
 def try_connect(
-    place: HubPlace,
+    target: HubTarget,
     session: int | None,
     deadline: Deadline,
     pause: Callable[[float], object] = time.sleep,
 ) -> Connection | None:
     """None if no hub listens. Tries again while a hub has no room in its queue."""
-    path, trusted = place.path, place.trusted
+    path, trusted = target.path, target.trusted
     pauses = GrowingPause(0.01)
     while True:
         if not check_folder(path, trusted):
@@ -135,7 +135,7 @@ def try_connect(
             raise system_error(f"connect to the hub at {path}", cause) from cause
         else:
             try:
-                connection.hello(place.program, session, deadline)
+                connection.hello(target.program, session, deadline)
                 return connection
             except ConnectionEnded:
                 final = connection.ended

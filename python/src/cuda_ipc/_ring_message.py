@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class Taken:
     """A message that is held, with a copy of its header."""
@@ -18,6 +20,7 @@ class Taken:
         "ready_at",
         "returned",
         "sequence",
+        "signal",
         "timestamp_ms",
     )
 
@@ -25,6 +28,8 @@ class Taken:
     claim: int
     #: It was given back.
     returned: bool
+    #: How its stream gives it back, with the value that `done` reaches; None if the CPU does.
+    signal: Callable[[int], object] | None
     sequence: int
     timestamp_ms: float
     byte_length: int

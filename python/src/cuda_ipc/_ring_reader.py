@@ -6,6 +6,7 @@ docs/protocol.md ("The ring of a channel") has the algorithm and why it needs no
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ._layout import INTEGER_MAX
 from ._protocol import (
@@ -25,6 +26,8 @@ from ._ring_words import (
     HEADERS,
     LIMIT,
     P_CLAIMS,
+    P_DONE,
+    P_GPU_RELEASED,
     P_MISSED,
     P_RECEIVED,
     P_RELEASED,
@@ -48,7 +51,10 @@ class RingReader(ReaderSeat):
                 return None
             claim = -1
             if self.lossy:
-                claim = self._claim(position)
+                free = self._free_claim()
+                if free < 0 and self.is_held_up:
+                    return None
+                claim = self._claim(position, free)
                 if claim < 0:
                     continue
             elif generation <= position:
@@ -74,13 +80,10 @@ class RingReader(ReaderSeat):
             f"generation {generation} and passed over {passed_over} at position {position}"
         )
 
-    def _claim(self, position: int) -> int:
+    def _claim(self, position: int, claim: int) -> int:
         """Claims the position. If the writer was faster, goes on from where it is; then -1."""
         page = self._page
-        for claim in range(CLAIMS):
-            if page.longs[P_CLAIMS + claim] == 0:
-                break
-        else:
+        if claim < 0:
             raise CudaIpcError(
                 "LIMIT_EXCEEDED",
                 f'Cannot take a message of channel "{self.name}": {CLAIMS} are held, the most of a '
@@ -99,6 +102,20 @@ class RingReader(ReaderSeat):
         self._next = oldest
         self._at = self._header(oldest)
         return -1
+
+    def _free_claim(self) -> int:
+        """The index of a claim that is free; -1 if none is."""
+        longs = self._page.longs
+        for claim in range(CLAIMS):
+            held = longs[P_CLAIMS + claim]
+            if held == 0 or (held < 0 and longs[P_DONE] >= -held):
+                return claim
+        return -1
+
+    @property
+    def is_held_up(self) -> bool:
+        """Streams hold as many slots as a lossy reader may hold. They will give them back."""
+        return self.lossy and len(self._held) < CLAIMS and self._free_claim() < 0
 
     def _take(self, position: int, at: int, claim: int) -> Taken | None:
         facts = self._facts
@@ -145,6 +162,7 @@ class RingReader(ReaderSeat):
         taken.position = position
         taken.claim = claim
         taken.returned = False
+        taken.signal = None
         taken.sequence = sequence
         taken.byte_length = length
         taken.ready_at = ready_at
@@ -181,17 +199,44 @@ class RingReader(ReaderSeat):
         self._go_on()
         self._give_back()
 
-    def release(self, taken: Taken) -> None:
-        """Gives the slot back. The second time it does nothing."""
+    def release(self, taken: Taken, signal: Callable[[int], object] | None = None) -> None:
+        """Gives the slot back: at once, or by `signal` when a stream gets there.
+
+        Streams give slots back in the order of positions. Raises what `signal` raises; the slot
+        and those after it are then given back by `retry`. The second time it does nothing.
+        """
         if taken.returned:
             return
         taken.returned = True
-        if taken.claim >= 0:
+        if signal is not None:
+            taken.signal = signal
+        elif taken.claim >= 0:
             self._page.store(P_CLAIMS + taken.claim, 0)
+        self.retry()
+
+    def retry(self) -> None:
+        """Gives back what was released, up to the first message that is held."""
         held = self._held
         while held and held[0].returned:
+            first = held[0]
+            if first.signal is not None:
+                self._give_back_by_stream(first, first.signal)
             held.popleft()
         self._give_back()
+
+    def _give_back_by_stream(self, taken: Taken, signal: Callable[[int], object]) -> None:
+        value = taken.position + 1
+        signal(value)
+        if taken.claim >= 0:
+            self._page.store(P_CLAIMS + taken.claim, -value)
+        else:
+            # SYNC: before `released`. The writer loads this one after that.
+            self._page.store(P_GPU_RELEASED, value)
+
+    @property
+    def is_refused(self) -> bool:
+        """A stream has not given a slot back, because its device failed."""
+        return len(self._held) > 0 and self._held[0].returned
 
     def lose(self, taken: Taken) -> None:
         """Counts a message as missed: its writer died before its data were there."""
@@ -199,6 +244,12 @@ class RingReader(ReaderSeat):
         self.missed += 1
         self._gap += taken.missed + 1
         self.release(taken)
+
+    def count_lost(self, taken: Taken) -> None:
+        """Counts a message as missed that was handed out before its data were there."""
+        self.received -= 1
+        self.missed += 1
+        self._gap += 1
 
     def _give_back(self) -> None:
         page = self._page

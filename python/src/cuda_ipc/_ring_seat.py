@@ -51,7 +51,7 @@ class ReaderSeat:
         page: Words,
         facts: ChannelFacts,
         first_position: int,
-        place: int,
+        number: int,
         lease: int,
         start: str,
         lossy: bool,
@@ -66,7 +66,7 @@ class ReaderSeat:
         self._page = page
         self._facts = facts
         self._first = first_position
-        self._expelled = EXPELLED + place
+        self._expelled = EXPELLED + number
         self._lease = lease
         self._room = room
         self._make = make
@@ -205,7 +205,7 @@ class ReaderSeat:
             )
 
     def leave(self) -> None:
-        """Gives all slots and the place back."""
+        """Gives all slots and the seat back."""
         for claim in range(CLAIMS):
             if self._page.longs[P_CLAIMS + claim] != 0:
                 self._page.store(P_CLAIMS + claim, 0)

@@ -17,7 +17,7 @@ from ._words import Words
 
 
 class Seat:
-    """A place for a reader, and what was seen there last."""
+    """The seat of a reader, and what was seen there last."""
 
     __slots__ = (
         "attached",

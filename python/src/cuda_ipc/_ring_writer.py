@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from . import _protocol as p
 from ._descriptors import ChannelFacts
@@ -57,11 +57,11 @@ class RingWriter:
         self._window = max(1, facts.slots // 4)
         longs = control.longs
         self._seats = [
-            Seat(page, bell, longs[EXPELLED + place])
-            for place, (page, bell) in enumerate(zip(pages, bells, strict=True))
+            Seat(page, bell, longs[EXPELLED + number])
+            for number, (page, bell) in enumerate(zip(pages, bells, strict=True))
         ]
         self._any_claim = False
-        self._any_gpu = False
+        self.any_gpu = False
         #: The next position, and the sequence of its message.
         self.position = longs[PUBLISHED]
         self.sequence = longs[SEQUENCE]
@@ -81,20 +81,20 @@ class RingWriter:
     def _look(self) -> float:
         """Looks at all readers. Returns the position up to which it may write."""
         bound = math.inf
-        self._any_claim = self._any_gpu = False
+        self._any_claim = self.any_gpu = False
         lossy = self._all_lossy
-        for place, seat in enumerate(self._seats):
+        for number, seat in enumerate(self._seats):
             read = seat.read
             if not (read(self.position, lossy) or read(self.position, lossy)):
                 # It made no sense twice.
                 seat.attached = False
                 seat.expelled = seat.lease
-                self._control.store(EXPELLED + place, seat.lease)
+                self._control.store(EXPELLED + number, seat.lease)
                 seat.bell.ring()
             if not seat.attached:
                 continue
             if seat.gpu_released > 0:
-                self._any_gpu = True
+                self.any_gpu = True
             if seat.waited_for:
                 bound = min(bound, seat.released + self.slots)
             elif seat.has_claim:
@@ -152,16 +152,19 @@ class RingWriter:
         self._look()
         return any(not self._is_held(slot) for slot in range(self.slots))
 
-    def streams_are_done(self) -> bool:
-        """No stream of a reader still reads the slot that was reserved."""
-        if not self._any_gpu:
-            return True
+    def pending_releases(self) -> list[tuple[int, int]]:
+        """Readers whose streams still read the slot that was reserved: seats, and values of `done`
+        that end it."""
+        if not self.any_gpu:
+            return []
         before = self.position - self.slots + 1
-        return all(
-            seat.page.longs[P_DONE] >= min(seat.gpu_released, before)
-            for seat in self._seats
+        return [
+            (number, wanted)
+            for number, seat in enumerate(self._seats)
             if seat.attached and seat.waited_for
-        )
+            for wanted in (min(seat.gpu_released, before),)
+            if seat.page.longs[P_DONE] < wanted
+        ]
 
     @property
     def is_held_by_streams(self) -> bool:
@@ -174,7 +177,14 @@ class RingWriter:
                         return True
         return False
 
-    def commit(self, byte_length: int, flags: int, meta: bytes, shape: Sequence[int] | None) -> int:
+    def commit(
+        self,
+        byte_length: int,
+        flags: int,
+        meta: bytes,
+        shape: Sequence[int] | None,
+        ready_at: int = 0,
+    ) -> int:
         """Sends the message in `slot`. Returns its sequence."""
         control = self._control
         at = HEADERS + self.slot * self._stride
@@ -194,7 +204,7 @@ class RingWriter:
             sequence,
             time.time() * 1000,
             byte_length,
-            0,
+            ready_at,
             self._epoch,
             flags,
             len(meta),
@@ -207,6 +217,11 @@ class RingWriter:
         self._advance()
         self.wake_readers()
         return sequence
+
+    def pass_over(self) -> None:
+        """Skips this position without a message. A stream may still write to its slot."""
+        self._go_past()
+        self.wake_readers()
 
     def _go_past(self) -> None:
         at = HEADERS + self.slot * self._stride
@@ -239,24 +254,29 @@ class RingWriter:
         if asleep & 1:
             self._control.store32(ASLEEP, asleep + 1)
 
-    def live_places(self) -> list[int]:
-        """The places of the readers that are attached now."""
+    def live_seats(self) -> list[int]:
+        """The seat numbers of the readers that are attached now."""
         self._look()
-        return [place for place, seat in enumerate(self._seats) if seat.attached]
+        return [number for number, seat in enumerate(self._seats) if seat.attached]
 
-    def behind(self, place: int) -> int:
+    def behind(self, number: int) -> int:
         """How many positions a reader that is waited for is behind."""
-        return self.position - self._seats[place].released
+        return self.position - self._seats[number].released
 
-    def leave(self, state: int) -> None:
-        """Stores the last state. The writer has no streams of its own, so `ready` ends first."""
-        line = READY + LINE * (self._epoch % p.READY_LINES)
+    @property
+    def ready_line(self) -> int:
+        """The index of the value of this writer's `ready` timeline."""
+        return READY + LINE * (self._epoch % p.READY_LINES)
+
+    def leave(self, state: int, finish: Callable[[], object]) -> None:
+        """Stores the last state. `finish` waits until the writer's streams have signalled."""
         from .timelines import end_timeline
 
+        if state != p.WRITER_AWAITED:
+            self._control.store32(STATE, state)
+            self.wake_readers()
+        finish()
+        end_timeline(self._control, self.ready_line)
         if state == p.WRITER_AWAITED:
-            end_timeline(self._control, line)
             self._control.store32(STATE, state)
-        else:
-            self._control.store32(STATE, state)
-            end_timeline(self._control, line)
-        self.wake_readers()
+            self.wake_readers()

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ._deadline import Deadline
 from ._ring_writer import RingWriter
-from ._waiting import pauses
+from ._waiting import gpu_pauses
 
 
 def until_room(
     ring: RingWriter, deadline: Deadline, inspect: Callable[[], Mapping[int, str]]
 ) -> Iterator[float | None]:
     """Says how to wait: a pause in seconds, or None for the bell. `inspect` names the readers."""
-    times = pauses()
+    times = gpu_pauses()
     while True:
         deadline.check(lambda: _why_full(ring, inspect))
         # Readers ring when they give a slot back. Streams cannot, so it looks again.
@@ -22,7 +22,7 @@ def until_room(
             pause = next(times)
             yield pause if remaining is None else min(pause, remaining)
             continue
-        times = pauses()
+        times = gpu_pauses()
         ring.fall_asleep()
         # SYNC: looks again after the store. A reader gives back before it looks.
         yield 0.0 if ring.reserve() else None
@@ -31,10 +31,10 @@ def until_room(
 def _why_full(ring: RingWriter, inspect: Callable[[], Mapping[int, str]]) -> str:
     if ring.reserve():
         return "streams that use the next slot have not finished with it"
-    places = ring.live_places()
-    if not places:
-        return "no reader is left, and the hub has not freed their places yet"
-    slowest = max(places, key=ring.behind)
+    seats = ring.live_seats()
+    if not seats:
+        return "no reader is left, and the hub has not freed their seats yet"
+    slowest = max(seats, key=ring.behind)
     who = inspect().get(slowest)
     named = f"reader {slowest}" + (f" ({who})" if who else "")
     return f"{named} is {ring.behind(slowest)} messages behind"

@@ -45,7 +45,7 @@ class SharedTensor(SharedArray):
         self.why = why
 
 
-class _Place(NamedTuple):
+class _Exported(NamedTuple):
     """Memory that can be shared as it is."""
 
     memory: Memory
@@ -75,21 +75,21 @@ def share(
     wanted, users = _Wanted(name, pinned, sharing), checked_sharing(sharing)
     deadline = hub._begin(f'share "{check_name(name)}"', timeout)
     source = foreign(tensor)
-    place = _exported(source)
-    if isinstance(place, str):
-        return _copied(hub, wanted, source, deadline, place)
-    offset = source.address - place.base
+    exported = _exported(source)
+    if isinstance(exported, str):
+        return _copied(hub, wanted, source, deadline, exported)
+    offset = source.address - exported.base
     layout = source.layout._replace(byte_offset=offset)
-    fds = SharedFds(place.fds)
+    fds = SharedFds(exported.fds)
     try:
         if offset % layout.dtype.alignment != 0:
             return _copied(hub, wanted, source, deadline, "its elements are not aligned")
         content = {"kind": "array", "array": layout.spec()}
-        descriptor = make_descriptor(place.uuid, place.length, place.length, content)
+        descriptor = make_descriptor(exported.uuid, exported.length, exported.length, content)
         held = hub._register(name, descriptor, fds.share(), pinned, deadline, users)
     finally:
         fds.close()
-    made = SharedTensor(hub._link, name, held, place.memory, layout, None)
+    made = SharedTensor(hub._link, name, held, exported.memory, layout, None)
     return _published(hub, made, held, deadline)
 
 
@@ -104,8 +104,8 @@ def _published(
     return hub._keep(made, held)
 
 
-def _exported(source: Foreign) -> _Place | str:
-    """The place of the memory, or why it must be copied."""
+def _exported(source: Foreign) -> _Exported | str:
+    """The exported memory, or why it must be copied."""
     if source.layout.size == 0:
         return "it has no elements"
     low, high = source.span()
@@ -118,13 +118,13 @@ def _exported(source: Foreign) -> _Place | str:
                 "memory of the heap cannot be shared; memory of hub.create() and of "
                 "cuda_ipc.torch.empty() can"
             )
-        return _Place(own, None, own.address, own.length, own.fds())
+        return _Exported(own, None, own.address, own.length, own.fds())
     if source.device[0] != 2:
         return f"memory of the DLPack device {source.device[0]} cannot be shared"
     return _exported_from_gpu(source, low, high)
 
 
-def _exported_from_gpu(source: Foreign, low: int, high: int) -> _Place | str:
+def _exported_from_gpu(source: Foreign, low: int, high: int) -> _Exported | str:
     import os
 
     from ._cuda import context_at, full_uuid
@@ -148,7 +148,7 @@ def _exported_from_gpu(source: Foreign, low: int, high: int) -> _Place | str:
         os.close(found.fd)
         return "it lies in several allocations of virtual memory"
     memory = BorrowedCudaMemory(context, found.base, found.length, source.owner)
-    return _Place(memory, full_uuid(context), found.base, found.length, [found.fd])
+    return _Exported(memory, full_uuid(context), found.base, found.length, [found.fd])
 
 
 def _copied(

@@ -18,19 +18,64 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SPIN_S = 20e-6
+#: How long to look again before a sleep, in seconds.
+SPIN_S = 20e-6
+_SPIN_MAX_S = 1.0
+#: The share of the spin that always stays, to notice that a channel is busy again.
+_LEAST = 1 / 64
+#: How long to look again and again for what a GPU does, which rings no bell.
+_GPU_SPIN_S = 1e-3
 _LAST_PAUSE_S = 1e-3
 
 
-def pauses() -> Iterator[float]:
+class Spin:
+    """Looks again and again before a sleep, for as long as that has helped of late.
+
+    So a busy channel answers in microseconds, and a quiet one costs no CPU. A spin keeps Python's
+    lock, and stops an event loop.
+    """
+
+    __slots__ = ("_limit", "_now")
+
+    def __init__(self, limit: float = SPIN_S) -> None:
+        """`limit` is in seconds; 0 never spins. Raises TypeError, ValueError."""
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+            raise TypeError(f"spin must be a number of seconds, not {limit!r}")
+        if not limit >= 0:
+            raise ValueError(f"spin must be at least 0 seconds, not {limit!r}")
+        self._limit = self._now = min(limit, _SPIN_MAX_S)
+
+    def until(self, look: Callable[[], T | None], timeout: float | None = None) -> T | None:
+        """What `look` returns, or None if it is None for the whole spin. At most `timeout`."""
+        if self._limit == 0:
+            return None
+        length = self._now if timeout is None else min(self._now, timeout)
+        end = time.perf_counter() + length
+        while True:
+            found = look()
+            if found is not None:
+                self._now = min(self._limit, 2 * self._now)
+                return found
+            if time.perf_counter() >= end:
+                self._now = max(self._limit * _LEAST, self._now / 2)
+                return None
+
+
+def pauses(spin: float = SPIN_S) -> Iterator[float]:
     """Pauses between looks at a word that nobody rings for: none at first, up to 1 ms."""
-    began = time.monotonic()
-    while time.monotonic() - began < _SPIN_S:
+    began = time.perf_counter()
+    while time.perf_counter() - began < spin:
         yield 0.0
     pause = 50e-6
     while True:
         yield pause
         pause = min(pause * 1.5, _LAST_PAUSE_S)
+
+
+def gpu_pauses() -> Iterator[float]:
+    """As `pauses`, for what a GPU is about to do. A short pause would take longer than most work
+    of a GPU."""
+    return pauses(_GPU_SPIN_S)
 
 
 def hear(bell: Bell, link: Link, deadline: Deadline) -> None:

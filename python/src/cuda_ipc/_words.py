@@ -19,7 +19,7 @@ import sys
 import threading
 from typing import Protocol
 
-from ._memory import map_file
+from ._memory import address_of, map_file
 from .errors import CudaIpcError
 
 _MACHINE = os.uname().machine
@@ -63,11 +63,22 @@ class _FencedLoads:
 class Words:
     """A memory file that is mapped. Closing it unmaps it at once."""
 
-    __slots__ = ("_fence", "_map", "_plain_ints", "bytes", "doubles", "ints", "longs", "plain")
+    __slots__ = (
+        "_fence",
+        "_map",
+        "_plain_ints",
+        "bytes",
+        "doubles",
+        "ints",
+        "longs",
+        "plain",
+        "writable",
+    )
 
     def __init__(self, fd: int, length: int, writable: bool) -> None:
         if not _IS_STRONG:
             _barrier()
+        self.writable = writable
         self._map = map_file(fd, length, writable)
         self.bytes = memoryview(self._map)
         #: Plain words of 8 bytes, signed. They come before the next store.
@@ -79,6 +90,10 @@ class Words:
         self.ints: OrderedLoads = self._plain_ints if _IS_STRONG else _FencedLoads(self._plain_ints)
         # SYNC: taking it is the barrier after a store.
         self._fence = threading.Lock()
+
+    @property
+    def address(self) -> int:
+        return address_of(self.bytes)
 
     def store(self, index: int, value: int) -> None:
         """Stores 8 bytes, in order with all loads and stores."""

@@ -44,6 +44,8 @@ class Array:
         self._layout = layout
         # A framework has this object's word that the memory stays.
         self._is_lent = False
+        # Views that frameworks have made of the same memory; None if none are kept.
+        self._views: dict[str, Any] | None = None
 
     @property
     def dtype(self) -> str:

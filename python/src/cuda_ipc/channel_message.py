@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from ._channel_parts import slot_layout
 from ._protocol import FLAG_JSON
 from ._ring_message import Taken
 from .arrays import Array
 from .errors import closed
 
 if TYPE_CHECKING:
-    from .channel_reader import ChannelReader
+    from ._messages import Messages
 
 
 class Message(Taken):
@@ -26,13 +24,13 @@ class Message(Taken):
 
     __slots__ = ("_data", "_reader")
 
-    _reader: ChannelReader
+    _reader: Messages
     _data: memoryview
 
     @property
     def shape(self) -> tuple[int, ...]:
         own = self.own_shape
-        return self._reader.shape if own is None else own
+        return self._reader._parts.facts.shape if own is None else own
 
     @property
     def json(self) -> Any:
@@ -59,8 +57,7 @@ class Message(Taken):
         reader = self._reader
         if self.returned:
             closed(f'use a message of channel "{reader.name}"')
-        layout = slot_layout(reader._parts.facts, self.position % reader.slots, self.own_shape)
-        return Array(self, reader._parts.memory, layout)
+        return reader._parts.arrays.array(self, self.position % reader._slots, self.own_shape)
 
     def numpy(self) -> Any:
         """A NumPy view in place. Let go of it before `release()`."""
@@ -74,20 +71,25 @@ class Message(Taken):
     def closed(self) -> bool:
         return self.returned
 
-    def release(self) -> None:
+    @property
+    def ready(self) -> bool:
+        """Whether its data are there. Only with a stream does a message come before them.
+
+        Raises PEER_GONE if its writer died before: what was computed from it is worthless. It can
+        be asked until the reader is closed. Raises CLOSED.
+        """
+        return self._reader._is_ready(self)
+
+    def release(self, *, stream: Any = None) -> None:
         """Gives the slot back to the writer. The second time it does nothing.
 
-        On a GPU it waits for the work of this process's context first.
+        The writer gets it once `stream`, by default the reader's, has done its work so far. Without
+        a stream it gets it at once; on a GPU the call then waits for all work of this process's
+        context. Raises TypeError, ValueError, and the errors of the GPU.
         """
         if self.returned:
             return
-        reader = self._reader
-        # A view that is left sees later messages from here on.
-        with contextlib.suppress(AttributeError, BufferError):
-            self._data.release()
-        if reader._is_on_gpu:
-            reader._parts.memory.finish()
-        reader._ring.release(self)
+        self._reader._release(self, stream)
 
     def __enter__(self) -> Message:
         return self

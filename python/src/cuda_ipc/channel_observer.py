@@ -1,12 +1,12 @@
-"""Observes a channel without a place. Its writer does not wait for an observer."""
+"""Observes a channel without a seat. Its writer does not wait for an observer."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ._closing import Closing
 from ._control import check_control
 from ._descriptors import ChannelFacts
-from ._fds import is_finalizing
 from ._layout import require
 from ._memory import check_file
 from ._protocol import (
@@ -70,7 +70,7 @@ class ChannelStatistics(NamedTuple):
     readers: tuple[ReaderStatistics, ...]
 
 
-class ChannelObserver:
+class ChannelObserver(Closing):
     """`hub.observe_channel` makes it. Leaving `with` closes it."""
 
     def __init__(
@@ -140,13 +140,3 @@ class ChannelObserver:
         for words in (self._control, *self._pages):
             words.close()
         self._held.release()
-
-    def __enter__(self) -> ChannelObserver:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and not is_finalizing():
-            self.close()

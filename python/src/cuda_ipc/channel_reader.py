@@ -7,15 +7,14 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from ._channel_parts import ReaderParts
+from ._closing import Closing
 from ._deadline import Deadline
-from ._fds import is_finalizing
+from ._messages import Messages
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
-from ._ring_message import Taken
-from ._ring_reader import RingReader
 from ._ring_words import SEQUENCE
-from ._waiting import hear, hear_async, pauses
+from ._waiting import Spin, gpu_pauses, hear, hear_async
 from .channel_message import Message
-from .errors import CudaIpcError, closed
+from .errors import CudaIpcError
 
 if TYPE_CHECKING:
     from ._leases import HeldLease
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 _STARTS = ("next", "latest", "oldest")
 
 
-class ChannelReader:
+class ChannelReader(Messages, Closing):
     """A reader of a channel. One thread at a time may use it."""
 
     def __init__(
@@ -35,31 +34,12 @@ class ChannelReader:
         parts: ReaderParts,
         start: str,
         lossy: bool,
+        stream: object,
+        spin: Spin,
     ) -> None:
-        self.name = name
-        self._closed = True
-        self._link = link
-        self._held = held
-        self._parts = parts
-        self._is_on_gpu = parts.memory.buffer is None
-        self._stride = parts.facts.slot_stride
-        self._slots = parts.facts.slots
-        # A message whose data a stream of the writer has not written yet.
-        self._pending: Taken | None = None
+        super().__init__(link, name, held, parts, start, lossy, stream)
         self._is_awaited = False
-        self._ring = RingReader(
-            name,
-            parts.control,
-            parts.page,
-            parts.facts,
-            parts.first_position,
-            parts.place,
-            held.lease,
-            start,
-            lossy,
-            parts.room,
-            Message,
-        )
+        self._spin = spin
         # Only the hub rings when the writer dies. If it has lost us, it will not.
         held.on_lost = parts.bell.ring
         self._closed = False
@@ -96,33 +76,6 @@ class ChannelReader:
         """Messages that were overwritten before they were read, or died with their writer."""
         return self._ring.missed
 
-    def try_next(self) -> Message | None:
-        """The next message, or None if it is not there yet.
-
-        Raises CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if a lossy reader holds
-        too many messages.
-        """
-        if self._closed or self._link.forked:
-            self._refuse()
-        taken = self._pending
-        while True:
-            if taken is None:
-                taken = self._ring.try_take()
-                if taken is None:
-                    return None
-            if taken.ready_at > 0:
-                is_ready = self._ring.readiness(taken)
-                self._pending = None
-                if is_ready is None:  # its writer died before the data were there
-                    self._ring.lose(taken)
-                    taken = None
-                    continue
-                if not is_ready:
-                    self._pending = taken
-                    return None
-            taken._reader = self  # type: ignore[attr-defined]
-            return taken  # type: ignore[return-value]
-
     def next(self, timeout: float | None = None) -> Message | None:
         """Waits for the next message. None once the writer has closed the channel.
 
@@ -136,6 +89,9 @@ class ChannelReader:
         deadline = Deadline(f'read channel "{self.name}"', timeout)
         self._begin_wait()
         try:
+            message = self._spin.until(self.try_next, timeout)
+            if message is not None:
+                return message
             for pause in self._until_news(deadline):
                 if pause is not None:
                     time.sleep(pause)
@@ -160,6 +116,9 @@ class ChannelReader:
         deadline = Deadline(f'read channel "{self.name}"', timeout)
         self._begin_wait()
         try:
+            message = self._spin.until(self.try_next, timeout)
+            if message is not None:
+                return message
             for pause in self._until_news(deadline):
                 if pause is not None:
                     await asyncio.sleep(pause)
@@ -190,7 +149,10 @@ class ChannelReader:
                     message.release()
 
     def close(self) -> None:
-        """Gives all messages and the place back."""
+        """Gives all messages and the seat back.
+
+        It waits for the streams that were given, because they may still use the messages.
+        """
         if self._closed:
             return
         self._closed = True
@@ -199,19 +161,11 @@ class ChannelReader:
         if not self._link.forked:
             if self._is_on_gpu:
                 self._parts.memory.finish()
+            if self._streams is not None:
+                self._streams.close()
             self._ring.leave()
         self._parts.close()
         self._held.release()
-
-    def __enter__(self) -> ChannelReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and not is_finalizing():
-            self.close()
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
@@ -235,15 +189,16 @@ class ChannelReader:
 
     def _until_news(self, deadline: Deadline) -> Iterator[float | None]:
         """Says how to wait: a pause, or None for the bell. Ends when the channel has ended."""
-        times = pauses()
+        times = gpu_pauses()
         while not self._is_over():
             deadline.check(self._why_empty)
-            if self._pending is not None:  # nobody rings when a stream is done
+            # Nobody rings when a stream is done.
+            if self._pending is not None or self._ring.is_held_up:
                 remaining = deadline.remaining
                 pause = next(times)
                 yield pause if remaining is None else min(pause, remaining)
                 continue
-            times = pauses()
+            times = gpu_pauses()
             ring = self._ring
             ring.fall_asleep()
             # SYNC: looks again after the store. The writer stores its news before it looks.
@@ -285,27 +240,13 @@ class ChannelReader:
     def _why_empty(self) -> str:
         if self._pending is not None:
             return "a stream of the writer is still at work on the next message"
+        if self._ring.is_held_up:
+            return "streams hold all the slots that this reader can have"
         if self._ring.state == WRITER_AWAITED:
             return "its writer is gone, and no other one has come yet"
         count = self._parts.control.longs[SEQUENCE]
         messages = "1 message" if count == 1 else f"{count} messages"
         return f"its writer has committed nothing more, {messages} in all"
-
-    def _bytes_of(self, message: Message) -> memoryview:
-        buffer = self._parts.memory.buffer
-        if buffer is None:
-            raise CudaIpcError(
-                "UNSUPPORTED",
-                f'Cannot give the bytes of channel "{self.name}": it lies on a GPU; use '
-                "message.array",
-            )
-        start = message.position % self._slots * self._stride
-        return buffer[start : start + message.byte_length]
-
-    def _refuse(self) -> None:
-        if self._closed:
-            closed(f'read channel "{self.name}"')
-        self._link.check(f'read channel "{self.name}"')
 
 
 def check_start(start: object) -> str:

@@ -1,4 +1,4 @@
-"""A slot of a channel that was lent to be filled."""
+"""A slot of a channel that was loaned to be filled."""
 
 from __future__ import annotations
 
@@ -6,25 +6,29 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._channel_parts import slot_layout
 from ._message_format import too_large
 from .arrays import Array, byte_view
 from .errors import CudaIpcError
 
 if TYPE_CHECKING:
-    from .channel_writer import ChannelWriter
+    from ._cuda_streams import Stream
+    from ._slot_loans import SlotLoans
 
 
 class Slot:
-    """A slot that was lent. Fill it, then `commit()`. Leaving `with` without that gives it back."""
+    """A loaned slot. Fill it, then `commit()`. Leaving `with` without that gives it back."""
 
-    __slots__ = ("_array", "_data", "_is_dropped", "_is_open", "_slot", "_writer")
+    __slots__ = ("_array", "_data", "_is_dropped", "_is_open", "_slot", "_stream", "_writer")
 
-    def __init__(self, writer: ChannelWriter, slot: int, is_dropped: bool) -> None:
+    def __init__(
+        self, writer: SlotLoans, slot: int, is_dropped: bool, stream: Stream | None
+    ) -> None:
         self._writer = writer
         self._slot = slot
         self._is_dropped = is_dropped
         self._is_open = True
+        # The stream that fills it.
+        self._stream = stream
         self._array: Array | None = None
         self._data: memoryview | None = None
 
@@ -46,8 +50,7 @@ class Slot:
         """The whole slot as an array to fill. It closes with the slot."""
         self._check_open("use")
         if self._array is None:
-            parts = self._writer._parts
-            self._array = Array(self, parts.memory, slot_layout(parts.facts, self._slot, None))
+            self._array = self._writer._parts.arrays.array(self, self._slot, None)
         return self._array
 
     @property
@@ -72,22 +75,27 @@ class Slot:
         meta: Any = None,
         shape: int | Sequence[int] | None = None,
         byte_length: int | None = None,
+        *,
+        stream: Any = None,
     ) -> int | None:
         """Sends the message. Returns its sequence; None if it was dropped.
 
         `meta` is bytes, or a value that travels as JSON. `shape`, in elements of the channel's
-        dtype, or `byte_length` is for a message that does not fill its slot. On a GPU it waits for
-        the work of this process's context first. Raises CLOSED, MESSAGE_TOO_LARGE, ValueError;
-        after one of these but CLOSED the slot can be committed again.
+        dtype, or `byte_length` is for a message that does not fill its slot.
+
+        The message is ready once `stream`, by default that of the loan, has done its work so far.
+        Without a stream it is ready at once; on a GPU the call then waits for all work of this
+        process's context. Raises CLOSED, MESSAGE_TOO_LARGE, TypeError, ValueError, and the errors
+        of the GPU; after one of these but CLOSED the slot can be committed again.
         """
         self._check_open("commit")
-        return self._writer._commit(self, meta, shape, byte_length)
+        return self._writer._commit(self, meta, shape, byte_length, stream)
 
     def close(self) -> None:
         """Gives the slot back without a message. After `commit` it does nothing."""
         if self._is_open:
             self._end()
-            self._writer._lent = None
+            self._writer._abort(self)
 
     def _write(self, data: Any) -> int:
         """Copies bytes to the start of the slot, and returns how many. Raises MESSAGE_TOO_LARGE."""

@@ -1,4 +1,4 @@
-"""Writes to a channel: one slot at a time is lent, filled and committed."""
+"""Writes to a channel: one slot at a time is loaned, filled and committed."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import WriterParts
+from ._closing import Closing
 from ._deadline import Deadline
-from ._fds import is_finalizing
-from ._message_format import encode_meta, size_of
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED
 from ._ring_words import DROPPED
-from ._ring_writer import RingWriter
 from ._room import until_room
-from ._waiting import hear, hear_async, pauses
+from ._slot_loans import SlotLoans
+from ._waiting import Spin, hear, hear_async, pauses
 from .channel_slot import Slot
 from .errors import CudaIpcError, closed
 
 if TYPE_CHECKING:
+    from ._cuda_streams import Stream
     from ._leases import HeldLease
     from ._link import Link
 
 
-class ChannelWriter:
+class ChannelWriter(SlotLoans, Closing):
     """The writer of a channel. One thread at a time may use it."""
 
     def __init__(
@@ -34,17 +34,11 @@ class ChannelWriter:
         parts: WriterParts,
         inspect: Callable[[], Mapping[int, str]],
     ) -> None:
-        self.name = name
-        self._link = link
-        self._held = held
-        self._parts = parts
+        super().__init__(link, name, held, parts)
         self._inspect = inspect
-        self._lent: Slot | None = None
         self._is_awaited = False
-        self._ring = RingWriter(
-            name, parts.control, parts.facts, parts.first_position, parts.pages, parts.bells
-        )
         self._dropped = 0
+        self._spin = Spin()
         held.on_lost = parts.room.ring
         self._closed = False
 
@@ -72,7 +66,7 @@ class ChannelWriter:
     @property
     def readers(self) -> int:
         """How many readers are attached now."""
-        return 0 if self._closed else len(self._ring.live_places())
+        return 0 if self._closed else len(self._ring.live_seats())
 
     @property
     def committed(self) -> int:
@@ -84,28 +78,37 @@ class ChannelWriter:
         """Messages that were dropped because no slot was free."""
         return self._dropped if self._closed else self._parts.control.longs[DROPPED]
 
-    def try_loan(self) -> Slot | None:
-        """Lends a slot at once. None if none is free; with drop-newest the message then counts
-        as dropped. Raises CLOSED, IN_USE."""
-        self._check_may_loan("lend a slot of")
-        slot = self._reserve()
+    def try_loan(self, *, stream: Any = None) -> Slot | None:
+        """Loans a slot at once. None if none is free; with drop-newest the message then counts
+        as dropped. `stream` is as for `loan`. Raises CLOSED, IN_USE."""
+        self._check_may_loan("loan a slot of")
+        slot = self._reserve(self._given_stream(stream))
         if slot is None and self.when_full == "drop-newest":
             self._ring.drop()
         return slot
 
-    def loan(self, timeout: float | None = None) -> Slot:
-        """Lends a slot. If none is free, `when_full` decides.
+    def loan(self, timeout: float | None = None, *, stream: Any = None) -> Slot:
+        """Loans a slot. If none is free, `when_full` decides.
 
         With wait, it waits for the slowest reader; with drop-oldest, only if readers hold every
         slot; with drop-newest the slot is one that no reader sees. `timeout` is in seconds; None
-        waits without a limit. Raises TIMEOUT, which names the slowest reader; CHANNEL_FULL with
-        error; IN_USE if another slot is lent; HUB_GONE, CLOSED.
+        waits without a limit.
+
+        `stream` is the stream of a GPU that fills the slot: of PyTorch, CuPy or cuda.core, or a
+        handle as an integer. It waits on the GPU for readers whose streams still use the slot.
+        Without a stream such a slot is taken. Raises TIMEOUT, which names the slowest reader;
+        CHANNEL_FULL with error; IN_USE if another slot is loaned; HUB_GONE, CLOSED; TypeError or
+        ValueError for a wrong stream.
         """
-        self._check_may_loan("lend a slot of")
-        slot = self._reserve() or self._without_room()
+        self._check_may_loan("loan a slot of")
+        by = self._given_stream(stream)
+        slot = self._reserve(by) or self._without_room(by)
         if slot is not None:
             return slot
         deadline = Deadline(f'write to channel "{self.name}"', timeout)
+        slot = self._spin.until(lambda: self._reserve(by), timeout)
+        if slot is not None:
+            return slot
         self._is_awaited = True
         try:
             for pause in until_room(self._ring, deadline, self._inspect):
@@ -113,22 +116,26 @@ class ChannelWriter:
                     time.sleep(pause)
                 else:
                     hear(self._parts.room, self._link, deadline)
-                slot = self._after_sleep()
+                slot = self._after_sleep(by)
                 if slot is not None:
                     return slot
             raise AssertionError("a wait for room ends with a slot or an error")
         finally:
             self._end_wait()
 
-    async def loan_async(self, timeout: float | None = None) -> Slot:
+    async def loan_async(self, timeout: float | None = None, *, stream: Any = None) -> Slot:
         """As `loan`, for asyncio."""
         import asyncio
 
-        self._check_may_loan("lend a slot of")
-        slot = self._reserve() or self._without_room()
+        self._check_may_loan("loan a slot of")
+        by = self._given_stream(stream)
+        slot = self._reserve(by) or self._without_room(by)
         if slot is not None:
             return slot
         deadline = Deadline(f'write to channel "{self.name}"', timeout)
+        slot = self._spin.until(lambda: self._reserve(by), timeout)
+        if slot is not None:
+            return slot
         self._is_awaited = True
         try:
             for pause in until_room(self._ring, deadline, self._inspect):
@@ -136,7 +143,7 @@ class ChannelWriter:
                     await asyncio.sleep(pause)
                 else:
                     await hear_async(self._parts.room, self._link, deadline)
-                slot = self._after_sleep()
+                slot = self._after_sleep(by)
                 if slot is not None:
                     return slot
             raise AssertionError("a wait for room ends with a slot or an error")
@@ -149,14 +156,17 @@ class ChannelWriter:
         meta: Any = None,
         shape: int | Sequence[int] | None = None,
         timeout: float | None = None,
+        *,
+        stream: Any = None,
     ) -> int | None:
         """Copies `data` into a slot and commits it. Returns its sequence; None if it was dropped.
 
         `data` is bytes, or an object with a C-contiguous buffer. Without `shape`, a message that
-        does not fill its slot is one row of elements. Raises as `loan` and `Slot.commit`.
+        does not fill its slot is one row of elements. The CPU copies at once; `stream` is that of
+        `Slot.commit`. Raises as `loan` and `Slot.commit`.
         """
         with self.loan(timeout) as slot:
-            return self._fill(slot, data, meta, shape)
+            return self._fill(slot, data, meta, shape, stream)
 
     async def send_async(
         self,
@@ -164,10 +174,12 @@ class ChannelWriter:
         meta: Any = None,
         shape: int | Sequence[int] | None = None,
         timeout: float | None = None,
+        *,
+        stream: Any = None,
     ) -> int | None:
         """As `send`, for asyncio."""
         with await self.loan_async(timeout) as slot:
-            return self._fill(slot, data, meta, shape)
+            return self._fill(slot, data, meta, shape, stream)
 
     def wait_for_readers(self, count: int, timeout: float | None = None) -> None:
         """Waits until the channel has this many readers. Raises TIMEOUT, HUB_GONE, CLOSED."""
@@ -183,7 +195,10 @@ class ChannelWriter:
             time.sleep(pause)
 
     def close(self) -> None:
-        """Ends the channel. With `when_writer_gone` wait, it waits for the next writer instead."""
+        """Ends the channel. With `when_writer_gone` wait, it waits for the next writer instead.
+
+        It waits for the streams that were given, because messages are ready only after them.
+        """
         gone = self._parts.facts.when_writer_gone
         self._close(WRITER_CLOSED if gone == "end" else WRITER_AWAITED)
 
@@ -194,84 +209,28 @@ class ChannelWriter:
     def _close(self, state: int) -> None:
         if self._closed:
             return
-        if self._lent is not None:
-            self._lent.close()
+        if self._loaned is not None:
+            self._loaned.close()
         self._dropped = self.dropped
         self._closed = True
         self._held.on_lost = None
         if not self._link.forked:
-            self._ring.leave(state)
+            self._ring.leave(state, self._finish)
+            if self._streams is not None:
+                self._streams.close()
         self._parts.close()
         self._held.release()
-
-    def __enter__(self) -> ChannelWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and not is_finalizing():
-            self.close()
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
         return f"<ChannelWriter {self.name!r} {self.dtype}[{shape}]>"
 
-    # ------------------------------------------------ slots
-
-    def _reserve(self) -> Slot | None:
-        ring = self._ring
-        if not ring.reserve() or not ring.streams_are_done():
-            return None
-        slot = Slot(self, ring.slot, False)
-        self._lent = slot
-        return slot
-
-    def _without_room(self) -> Slot | None:
-        """What comes of a full channel at once; None if it is waited for."""
-        if self.when_full == "drop-newest":
-            slot = Slot(self, self.slots, True)
-            self._lent = slot
-            return slot
-        if self.when_full == "error":
-            raise CudaIpcError(
-                "CHANNEL_FULL",
-                f'Cannot write to channel "{self.name}": all of its {self.slots} slots are taken',
-            )
-        return None
-
-    def _fill(self, slot: Slot, data: Any, meta: Any, shape: Any) -> int | None:
-        written = slot._write(data)
-        length = None if shape is not None else written
-        return slot.commit(meta, shape, length)
-
-    def _commit(
-        self, slot: Slot, meta: Any, shape: int | Sequence[int] | None, byte_length: int | None
-    ) -> int | None:
-        facts = self._parts.facts
-        lengths, size = size_of(self.name, facts, shape, byte_length)
-        flags, raw = encode_meta(self.name, meta, facts.meta_bytes_max)
-        if self._link.forked:
-            self._link.check(f'write to channel "{self.name}"')
-        if self._parts.memory.buffer is None:
-            self._parts.memory.finish()
-        slot._end()
-        self._lent = None
-        if slot._is_dropped:
-            self._ring.drop()
-            return None
-        own = lengths if lengths is not None and size != facts.slot_bytes else None
-        if lengths is not None and lengths != facts.shape:
-            own = lengths
-        return self._ring.commit(size, flags, raw, own)
-
     # ------------------------------------------------ waiting
 
-    def _after_sleep(self) -> Slot | None:
+    def _after_sleep(self, by: Stream | None) -> Slot | None:
         self._check_open("write to")
         self._ring.wake_up()
-        slot = self._reserve()
+        slot = self._reserve(by)
         if slot is None:
             self._check_link()
         return slot
@@ -288,7 +247,7 @@ class ChannelWriter:
             raise CudaIpcError(
                 "HUB_GONE",
                 f"Cannot {attempt}: the hub has lost this writer, and nobody else frees the "
-                "places of dead readers",
+                "seats of dead readers",
             )
 
     def _check_open(self, verb: str) -> None:
@@ -299,8 +258,8 @@ class ChannelWriter:
         self._check_open(verb)
         if self._link.forked:
             self._link.check(f'{verb} channel "{self.name}"')
-        if self._lent is not None or self._is_awaited:
-            found = "another one is waited for" if self._is_awaited else "another one is lent"
+        if self._loaned is not None or self._is_awaited:
+            found = "another one is waited for" if self._is_awaited else "another one is loaned"
             raise CudaIpcError(
                 "IN_USE",
                 f'Cannot {verb} channel "{self.name}": {found}; commit or close it first',

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from ._deadline import Deadline
+from ._hub_socket import hub_socket_path, trusted_users
 from ._link import Link
-from ._place import hub_socket_path, trusted_users
 from ._protocol import DEFAULT_MS_CONNECT, DEFAULT_MS_RECONNECT
-from ._reach import HubPlace, own_program
+from ._reach import HubTarget, own_program
 from ._waiting import in_thread
 from .hub import Hub
 
@@ -42,8 +42,8 @@ def connect(
     path = hub_socket_path(socket)
     deadline = Deadline(f"connect to the hub at {path}", timeout)
     name = own_program() if program is None else program
-    place = HubPlace(path, trusted_users(hub_uid), name, start, hub_idle)
-    link = Link(place, reconnect, reconnect_timeout, deadline)
+    target = HubTarget(path, trusted_users(hub_uid), name, start, hub_idle)
+    link = Link(target, reconnect, reconnect_timeout, deadline)
     link.start()
     return Hub(link)
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
+from ._closing import Closing
 from ._deadline import Deadline
-from ._fds import is_finalizing
 from ._group.barrier import Broken, judge_barrier, missing_words
 from ._group.host import GroupHost
 from ._group.members import Member, MemberWatches
@@ -27,7 +27,7 @@ PEER_S = DEFAULT_MS_PEER / 1000
 _DEATH_S = 0.25
 
 
-class Group:
+class Group(Closing):
     """One member of a group. `Group.join` makes it. Leaving `with` leaves the group."""
 
     def __init__(
@@ -154,21 +154,11 @@ class Group:
             else:
                 self._host.abandon()
 
-    def __enter__(self) -> Group:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     async def __aenter__(self) -> Group:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and not is_finalizing():
-            self.close()
 
     def __repr__(self) -> str:
         return f"<Group rank {self.rank} of {self.size}{' closed' if self._closed else ''}>"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ._closing import Closing
 from ._deadline import Deadline
-from ._fds import is_finalizing
 from ._protocol import LINE_BYTES, POISON
 from ._waiting import pauses
 from ._words import Words
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MAX = POISON - 1
 
 
-class Timeline:
+class Timeline(Closing):
     """A timeline of another process. One of this process is an `OwnedTimeline`."""
 
     def __init__(self, link: Link, name: str, held: HeldLease, words: Words, offset: int) -> None:
@@ -113,16 +113,6 @@ class Timeline:
     def _check_open(self, verb: str) -> None:
         if self._closed:
             closed(f'{verb} timeline "{self.name}"')
-
-    def __enter__(self: Any) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and not is_finalizing():
-            self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"at {self.value}"

@@ -15,7 +15,16 @@ from .errors import CudaIpcError
 if TYPE_CHECKING:
     from .hub import Hub
 
-__all__ = ["LoadedKeys", "Weights", "empty", "load_file", "load_model", "shareable", "view"]
+__all__ = [
+    "LoadedKeys",
+    "Weights",
+    "current_stream",
+    "empty",
+    "load_file",
+    "load_model",
+    "shareable",
+    "view",
+]
 
 
 def load_file(
@@ -114,11 +123,34 @@ def view(array: Array) -> Any:
     """A tensor that is the very memory of an array of this package.
 
     As `torch.from_dlpack`, which on some versions warns for memory that was opened for reading.
+    Raises CLOSED.
     """
+    views = array._views
+    if views is None:
+        return _new_view(array)
+    array._mapped("view")
+    tensor = views.get("torch")
+    if tensor is None:
+        # WHY: what is made in inference mode could not be used outside of it.
+        with _torch().inference_mode(False):
+            tensor = views["torch"] = _new_view(array)
+    # Another tensor of the same memory. To make the first one takes many times as long.
+    return tensor.detach()
+
+
+def _new_view(array: Array) -> Any:
     torch = _torch()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*non-writ.*", category=UserWarning)
         return torch.from_dlpack(array)
+
+
+def current_stream(device: str) -> Any:
+    """PyTorch's current stream on a device such as "cuda:0"; None on "host".
+
+    It is what `stream` of channels accepts, so one program serves both kinds of devices.
+    """
+    return None if device == "host" else _torch().cuda.current_stream(device)
 
 
 def empty(*size: int | Sequence[int], dtype: Any = None, device: Any = None) -> Any:

@@ -87,5 +87,5 @@ function cells(
 
 function stateWords({ expelled, asleep, lossy }: ChannelReaderStatistics): string {
   const words = expelled ? "expelled" : asleep ? "asleep" : "awake";
-  return lossy ? `${words}, may be overtaken` : words;
+  return lossy ? `${words}, lossy` : words;
 }

@@ -52,7 +52,7 @@ export function addSendOptions(command: Command): Command {
   return command
     .option("--lines", "cut the input into lines, without their line breaks")
     .option("--frames <size>", "cut the input into messages of this size: 4096, 6MiB", parseSize)
-    .option("--npy", "cut the input into arrays: it is one .npy after the other")
+    .option("--npy", "read the input as .npy arrays, one after the other")
     .option(
       "--dtype <dtype>",
       "element type of the messages (default: that of the first .npy, else uint8)",
@@ -84,10 +84,12 @@ export function addSendOptions(command: Command): Command {
     .addOption(shareOption("read"))
     .addOption(deviceOption())
     .option("--meta <json>", "a JSON value to send with each message", parseMeta)
-    .option("--repeat <count>", 'send the files so many times, or "forever"', parseRepeat)
-    .option("--rate <rate>", "send at most so many messages a second", parseRate)
-    .option("--wait-readers <count>", "begin when there are so many readers (default: 1)", (text) =>
-      parseInteger(text, 0, limits.channelReadersMax),
+    .option("--repeat <count>", 'send the files this many times, or "forever"', parseRepeat)
+    .option("--rate <rate>", "send at most this many messages a second", parseRate)
+    .option(
+      "--wait-readers <count>",
+      "begin when this many readers are there (default: 1)",
+      (text) => parseInteger(text, 0, limits.channelReadersMax),
     )
     .option("--keep", "keep the channel for a later sender with --resume, until `cuda-ipc rm`")
     .option("--resume", "continue a channel whose sender used --keep, after that sender has ended")

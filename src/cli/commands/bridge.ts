@@ -64,17 +64,16 @@ export function addBridge(program: Command, context: CommandContext): Command {
 }
 
 async function bridge(options: BridgeOptions, context: CommandContext): Promise<void> {
-  const { terminal, signal, interruption } = context;
+  const { signal, interruption } = context;
   const { announce = [], pull = [], keepReplicas = false, device = "host" } = options;
   const machine = chosenMachine(options);
   const nats = natsOptions(options);
-  terminal.dropUnwritable();
-  const log = (line: string) => terminal.line(`${new Date().toISOString()}  ${line}`);
   await using hub = await joinOrStartHub(context, "bridge", options);
   // Opened first, so that an unknown device is refused before others see this machine.
   hub.device(device);
   // WHY here: whoever uses one machine loads none of it.
   const { Bridge } = await import("../../bridge/bridge.js");
+  const { bridgeLog: log } = await import("../../bridge/bridge-log.js");
   const running = await Bridge.start({
     hub,
     nats,

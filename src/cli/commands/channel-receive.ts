@@ -60,7 +60,7 @@ export function addReceive(channel: Command, context: CommandContext): void {
           "or the oldest one still there (default: next)",
       ).choices(["next", "latest", "oldest"]),
     )
-    .option("-c, --count <count>", "end after so many messages", (text) => parsePositive(text))
+    .option("-c, --count <count>", "end after this many messages", (text) => parsePositive(text))
     .option(
       "-o, --output <path>",
       "one file for all messages, one each (frame-%d.npy), or - for standard output; " +

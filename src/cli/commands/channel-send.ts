@@ -47,7 +47,7 @@ export function addSend(channel: Command, context: CommandContext): void {
     .description(
       "send files or standard input to all receivers; the channel ends when the command ends",
     )
-    .argument("<name>", "the name of the channel, which receivers give, too")
+    .argument("<name>", "the name of the channel; receivers use the same")
     .argument(
       "[files...]",
       "one message each: the array of an .npy file, or its bytes (default: standard input)",

@@ -32,7 +32,7 @@ export function addStat(channel: Command, context: CommandContext): void {
     .argument("<name>", "the name of the channel")
     .option(
       "-i, --interval <ms>",
-      "look again after so many milliseconds, and print the rates (with --watch: 1000)",
+      "look again after this many milliseconds, and print the rates (with --watch: 1000)",
       (text) => parsePositive(text, INTERVAL_MS_MAX),
     )
     .option("-w, --watch", "repeat until the channel ends or you press Ctrl-C")

@@ -102,7 +102,7 @@ export function addDemo(program: Command, context: CommandContext): void {
     .description("show real processes sharing memory; fails unless every byte is verified")
     .argument("[name]", "which demo, see below", "share")
     .argument("[role]", "run only this role of the demo, and the others in other terminals")
-    .argument("[place]", "where the roles meet: a path, or a name for ring and for ranks")
+    .argument("[meeting-point]", "where the roles meet: a path, or a name for ring and for ranks")
     .addOption(deviceOption())
     .option(
       "-n, --elements <count>",
@@ -115,8 +115,8 @@ export function addDemo(program: Command, context: CommandContext): void {
       parseProcesses,
     )
     .addHelpText("after", helpText())
-    .action((name: string, role: string | undefined, place: string | undefined, options) =>
-      run(name, role === undefined ? undefined : { role, place }, options, context),
+    .action((name: string, role: string | undefined, meetingPoint: string | undefined, options) =>
+      run(name, role === undefined ? undefined : { role, meetingPoint }, options, context),
     );
 }
 
@@ -143,6 +143,20 @@ Example:
   $ cuda-ipc demo crash --device host`;
 }
 
+export function demoNames(): string[] {
+  return Object.keys(demos);
+}
+
+/** Empty for a demo without roles, and for an unknown one. */
+export function demoRoles(name: string): readonly string[] {
+  const roles = Object.hasOwn(demos, name) ? demos[name]?.roles : undefined;
+  return roles === undefined ? [] : roleNames[roles];
+}
+
+export function demoMeetsAtPath(name: string): boolean {
+  return namesWith("sides at a path").includes(name);
+}
+
 function namesWith(...roles: readonly Roles[]): string[] {
   return Object.entries(demos)
     .filter(([, demo]) => demo.roles !== undefined && roles.includes(demo.roles))
@@ -166,9 +180,7 @@ async function run(
 ): Promise<void> {
   const demo = Object.hasOwn(demos, name) ? demos[name] : undefined;
   if (demo === undefined) {
-    throw new UsageError(
-      `there is no demo "${name}"; the demos are ${Object.keys(demos).join(", ")}`,
-    );
+    throw new UsageError(`there is no demo "${name}"; the demos are ${demoNames().join(", ")}`);
   }
   if (asked !== undefined) checkRole(name, demo.roles, asked);
   const role = asked ?? (demo.roles === "ranks" ? roleOfLauncher() : undefined);
@@ -206,7 +218,11 @@ async function run(
 }
 
 /** @throws UsageError that names the roles there are */
-function checkRole(name: string, roles: Roles | undefined, { role, place }: ExampleRole): void {
+function checkRole(
+  name: string,
+  roles: Roles | undefined,
+  { role, meetingPoint }: ExampleRole,
+): void {
   if (roles === undefined) {
     const others = namesWith("sides at a path", "sides at a name", "ranks", "daemon").join(", ");
     throw new UsageError(`demo ${name} has no roles; the demos with roles are ${others}`);
@@ -216,7 +232,12 @@ function checkRole(name: string, roles: Roles | undefined, { role, place }: Exam
     const found = known.length === 1 ? `its role is ${known}` : `its roles are ${known.join(", ")}`;
     throw new UsageError(`demo ${name} has no role "${role}"; ${found}`);
   }
-  if (roles === "ranks" || roles === "daemon" || (place !== undefined && place !== "")) return;
+  if (
+    roles === "ranks" ||
+    roles === "daemon" ||
+    (meetingPoint !== undefined && meetingPoint !== "")
+  )
+    return;
   const what = roles === "sides at a path" ? "PATH" : "NAME";
   const usage = `cuda-ipc demo ${name} ${role} ${what}`;
   throw new UsageError(`${role} needs a ${what} where both sides meet: ${usage}`);
@@ -226,7 +247,7 @@ function checkRole(name: string, roles: Roles | undefined, { role, place }: Exam
 function roleOfLauncher(): ExampleRole | undefined {
   try {
     rankFromEnvironment();
-    return { role: "rank", place: undefined };
+    return { role: "rank", meetingPoint: undefined };
   } catch (error) {
     if (hasCode(error, "NO_RANK")) return undefined;
     throw error;

@@ -35,7 +35,7 @@ interface Findings {
 export function addDoctor(program: Command, context: CommandContext): void {
   program
     .command("doctor")
-    .description("try what works on this machine, and say how to fix what does not")
+    .description("test what works on this machine, and say how to fix what does not")
     .option(
       "-d, --device <device>",
       "try only this device, and exit with 1 unless it works: auto, host or cuda:N",

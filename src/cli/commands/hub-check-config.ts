@@ -18,11 +18,12 @@ export function addHubCheckConfig(hub: Command, context: CommandContext): void {
 }
 
 function checkConfig(file: string, { terminal }: CommandContext): void {
-  const { idleMs, socket, policy } = hubSettings(file);
+  const { idleMs, socket, policy, log } = hubSettings(file);
   const rows = [
     ["file", file],
     ["socket", socket ?? "not set"],
     ["idle", Number.isFinite(idleMs) ? idleWords(idleMs) : "stays until it is stopped"],
+    ["log", `${log.format}, level ${log.level}`],
     ["serves", servedWords(policy)],
     ...limitRows(policy),
   ];

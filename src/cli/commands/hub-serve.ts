@@ -2,6 +2,14 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { CudaIpcError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
+import {
+  defaultLogSettings,
+  type LogFormat,
+  type LogLevel,
+  logFormats,
+  logLevels,
+} from "../../base/log-events.js";
+import { foregroundLog } from "../../hub/hub-log.js";
 import { accountNames, hubSettings } from "../../hub/limits/config-file.js";
 import {
   checkHubConfig,
@@ -30,7 +38,12 @@ interface PolicyOptions {
   readonly limit?: HubConfig;
 }
 
-interface ServeOptions extends PolicyOptions {
+interface LogOptions {
+  readonly logLevel?: LogLevel;
+  readonly logFormat?: LogFormat;
+}
+
+interface ServeOptions extends PolicyOptions, LogOptions {
   readonly socket?: string;
   readonly idleMs?: number;
   readonly stay?: boolean;
@@ -51,6 +64,18 @@ export function addHubServe(hub: Command, context: CommandContext): void {
         .conflicts("stay"),
     )
     .option("--stay", "do not end when idle")
+    .addOption(
+      new Option(
+        "--log-level <level>",
+        `log only lines of this level and above (default: ${defaultLogSettings.level})`,
+      ).choices(logLevels),
+    )
+    .addOption(
+      new Option(
+        "--log-format <format>",
+        `text for people, json for programs (default: ${defaultLogSettings.format})`,
+      ).choices(logFormats),
+    )
     .addHelpText(
       "after",
       "\nExamples:\n  $ cuda-ipc hub serve --stay\n" +
@@ -61,16 +86,16 @@ export function addHubServe(hub: Command, context: CommandContext): void {
 }
 
 async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
-  const { terminal, interruption } = context;
-  // WHY: a full disk or a closed terminal must not end the hub and drop what it keeps.
-  terminal.dropUnwritable();
-  const log = (line: string) => terminal.line(`${new Date().toISOString()}  ${line}`);
-  const settings = hubSettings(options.config, policyFields(options));
-  const { policy, file } = settings;
+  const { interruption } = context;
+  const settings = hubSettings(options.config, overlay(policyFields(options), logFields(options)));
+  const { policy, file, log: logSettings } = settings;
+  // WHY not the terminal: a full disk or a reader that does not read must not stop the hub.
+  const log = foregroundLog(logSettings);
   const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? settings.idleMs);
   prepareHubProcess();
   const service = HubService.ofProcess({
     log,
+    logSettings,
     command: [process.execPath, ...process.argv.slice(1)],
   });
   const hub = HubServer.start({
@@ -79,17 +104,20 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
     policy,
     service,
     log,
+    logsChanges: logSettings.level === "debug",
   });
-  log(`hub ${process.pid} listens at ${hub.socketPath}`);
-  log(`the hub ${Number.isFinite(idleMs) ? idleWords(idleMs) : "stays until it is stopped"}`);
+  const { pid } = process;
+  log("hub-started", `hub ${pid} listens at ${hub.socketPath}`, { pid, path: hub.socketPath });
+  const say = (message: string) => log("hub-started", message, { pid });
+  say(`the hub ${Number.isFinite(idleMs) ? idleWords(idleMs) : "stays until it is stopped"}`);
   if (service?.keeper !== undefined) {
-    log(
+    say(
       `if this hub is killed or restarted, keeper ${service.keeper.pid} starts the next ` +
         "one in the background",
     );
   }
-  if (file !== undefined) log(`configured by ${file}`);
-  if (servesOthers(policy)) log(`serves ${servedWords(policy)}`);
+  if (file !== undefined) say(`configured by ${file}`);
+  if (servesOthers(policy)) say(`serves ${servedWords(policy)}`);
   await Promise.race([hub.ended, interruption.received()]);
   // A service manager may start the hub again, and hands over what it kept of this one.
   if (service?.isManaged && interruption.name === "SIGTERM") hub.leave();
@@ -98,7 +126,7 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
   // WHY: a service manager starts the next hub only after a failure (Restart=on-failure).
   if (service?.isManaged && hub.hasLeft && interruption.name === undefined)
     context.exitCode = RESTART_EXIT_CODE;
-  log(interruption.signal.aborted ? "interrupted: hub ended" : "hub ended");
+  log("hub-ended", interruption.signal.aborted ? "interrupted: hub ended" : "hub ended", { pid });
 }
 
 function addPolicyOptions(command: Command): Command {
@@ -128,6 +156,10 @@ function policyFields({ allowUsers, allowGroups, limit }: PolicyOptions): HubCon
     (all, fields) => (fields === undefined ? all : overlay(all, fields)),
     NO_CONFIG,
   );
+}
+
+function logFields({ logLevel, logFormat }: LogOptions): HubConfig {
+  return { ...NO_CONFIG, ...(logLevel && { logLevel }), ...(logFormat && { logFormat }) };
 }
 
 function parseLimit(text: string, earlier: HubConfig = NO_CONFIG): HubConfig {

@@ -26,7 +26,7 @@ export interface ExampleOptions {
 export interface ExampleRole {
   readonly role: string;
   /** Where the roles meet: a path or a name. */
-  readonly place: string | undefined;
+  readonly meetingPoint: string | undefined;
 }
 
 const TIME_LIMIT_MS = 120_000;
@@ -41,7 +41,7 @@ export async function runExample(
 ): Promise<string | undefined> {
   return withTemporarySocket("cuda-ipc-demo-", async (socket) => {
     const folder = dirname(socket);
-    // With all three, every file of the example and the package is in the folder, which is removed.
+    // With all three, the example and the package write only into the folder, which is removed.
     const env = {
       ...process.env,
       TMPDIR: folder,
@@ -76,12 +76,12 @@ async function endLeftHub(socket: string): Promise<void> {
  */
 export async function runRole(
   name: string,
-  { role, place }: ExampleRole,
+  { role, meetingPoint }: ExampleRole,
   options: ExampleOptions,
   context: CommandContext,
 ): Promise<string | undefined> {
-  const words = [role, ...(place === undefined ? [] : [place])];
-  // WHY "--": a place may begin with a dash.
+  const words = [role, ...(meetingPoint === undefined ? [] : [meetingPoint])];
+  // WHY "--": a meeting point may begin with a dash.
   const child = fork(fileOf(name), [...argumentsOf(options), "--", ...words], {
     execArgv: [],
     stdio: ["inherit", "pipe", "inherit", "ipc"],

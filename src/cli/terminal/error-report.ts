@@ -73,6 +73,11 @@ const hints: readonly Hint[] = [
     hint: "Use another path.",
   },
   {
+    code: "FILE_EXISTS",
+    message: /: the file is there already$/s,
+    hint: "Choose another path, or replace the file with --force.",
+  },
+  {
     code: "INVALID_FILE",
     message: /^Cannot use the configuration /,
     hint:
@@ -120,6 +125,11 @@ const hints: readonly Hint[] = [
     code: "TIMEOUT",
     message: /^Cannot (meet|get 1 acknowledgement|receive the offer) at |^Cannot read handle file /,
     hint: "Start the other side with the same path within 30 s.",
+  },
+  {
+    code: "TIMEOUT",
+    message: /; no process has created |has not published it yet$/,
+    hint: "Start the process that publishes it, or wait longer.",
   },
   {
     code: "NAME_TAKEN",

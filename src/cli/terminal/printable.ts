@@ -1,15 +1,10 @@
-/** Escapes what could control a terminal in text of other processes: names, metadata, paths. */
+/** Escapes what could control a terminal, and keeps the styles of our own. */
+import { escaped, UNPRINTABLE } from "../../base/printable.js";
 
-/** Control characters (C0, DEL, C1), line separators, and characters that reverse text. */
-const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
+export { printable } from "../../base/printable.js";
 
 /** The styles of `Terminal.style`, without ESC: bold, dim and the plain colours. */
 const OWN_STYLE = /^\[(?:1|2|22|3[0-7]|39)m/;
-
-/** A line break becomes `\u000a`. Within JSON that form means the same character. */
-export function printable(text: string): string {
-  return text.replace(UNPRINTABLE, escaped);
-}
 
 /** Like `printable`, but keeps the styles that `Terminal.style` adds. */
 export function printableStyled(text: string): string {
@@ -18,8 +13,4 @@ export function printableStyled(text: string): string {
       ? character
       : escaped(character),
   );
-}
-
-function escaped(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

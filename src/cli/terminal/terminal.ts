@@ -14,7 +14,6 @@ type Stream = NodeJS.WriteStream | NodeJS.WritableStream;
 export class Terminal {
   readonly #out: Stream;
   readonly #err: Stream;
-  #dropsUnwritable = false;
 
   constructor(out: Stream, err: Stream) {
     this.#out = out;
@@ -24,9 +23,7 @@ export class Terminal {
   static ofProcess(): Terminal {
     const terminal = new Terminal(process.stdout, process.stderr);
     for (const stream of [process.stdout, process.stderr]) {
-      stream.on("error", (error) => {
-        if (!terminal.#dropsUnwritable) onStreamError(error);
-      });
+      stream.on("error", onStreamError);
     }
     return terminal;
   }
@@ -36,16 +33,16 @@ export class Terminal {
     return isTerminal(this.#out);
   }
 
+  /** Where a command can fill the screen. Undefined unless results go to a terminal that can. */
+  get screenStream(): WriteStream | undefined {
+    return isTerminal(this.#out) && process.env.TERM !== "dumb" ? this.#out : undefined;
+  }
+
   /**
    * Where a progress bar goes. Undefined unless standard error is a terminal that can redraw lines.
    */
   get progressStream(): NodeJS.WritableStream | undefined {
     return isTerminal(this.#err) && process.env.TERM !== "dumb" ? this.#err : undefined;
-  }
-
-  /** From now on, failed writes are ignored. For a hub, which must outlive its terminal. */
-  dropUnwritable(): void {
-    this.#dropsUnwritable = true;
   }
 
   /** Prints one line. A line break in the text is escaped. */

@@ -14,9 +14,10 @@ import { releaseAll } from "../../base/scope.js";
 import { closeFds } from "../../os/foreign-fd.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { Request, ResultOf } from "../../wire/messages.js";
+import { points } from "../client-diagnostics.js";
 import { type HeldLease, HeldLeases } from "./held-leases.js";
 import type { Answer, Fields, HubConnection } from "./hub-connection.js";
-import { type HubPlace, tryConnect } from "./reach-hub.js";
+import { type HubTarget, tryConnect } from "./reach-hub.js";
 import { isFinal, Reconnection } from "./reconnection.js";
 import { Waiters } from "./waiters.js";
 
@@ -51,7 +52,7 @@ const LIVED_MS = 1000;
 
 export class HubLink {
   readonly socketPath: string;
-  readonly #place: HubPlace;
+  readonly #target: HubTarget;
   readonly #options: HubLinkOptions;
   readonly #leases = new HeldLeases();
   readonly #reconnection: Reconnection;
@@ -70,24 +71,29 @@ export class HubLink {
   #referenced = true;
   #returning: Promise<void> = Promise.resolve();
 
-  constructor(connection: HubConnection, place: HubPlace, options: HubLinkOptions) {
-    this.socketPath = place.socketPath;
-    this.#place = place;
+  constructor(connection: HubConnection, target: HubTarget, options: HubLinkOptions) {
+    this.socketPath = target.socketPath;
+    this.#target = target;
     this.#options = options;
-    this.#reconnection = new Reconnection(place, options.reconnectTimeoutMs);
+    this.#reconnection = new Reconnection(target, options.reconnectTimeoutMs);
     this.#connection = connection;
     this.#session = connection.session;
     this.#begin(connection);
   }
 
+  /** The number of this client's session. */
+  get session(): number {
+    return this.#session;
+  }
+
   /**
-   * Calls the listener once if the link ends other than by `close`: no hub is looked for any more.
+   * Calls the listener once if the link ends other than by `close`. No reconnection follows.
    */
   onEnd(listener: (reason: CudaIpcError) => void): () => void {
     return this.#onEnd.add(listener);
   }
 
-  /** Calls the listener after each return to a hub. */
+  /** Calls the listener after each reconnection. */
   onReconnect(listener: (event: Reconnected) => void): () => void {
     return this.#onReconnect.add(listener);
   }
@@ -166,8 +172,8 @@ export class HubLink {
   }
 
   /**
-   * Says goodbye, so that the hub frees everything at once. Does not wait long for a hub that is
-   * away or silent. Such a hub keeps the leases of this client until the process ends.
+   * Says goodbye, so the hub frees everything at once. Does not wait long for a hub that is gone or
+   * silent, which then keeps the leases of this client until the process ends.
    */
   async close({ goodbye = true }: { readonly goodbye?: boolean } = {}): Promise<void> {
     if (this.#ended !== undefined) return;
@@ -178,7 +184,7 @@ export class HubLink {
     );
     try {
       if (goodbye && isReady && (await this.#leave())) return;
-      // Also if nothing is owed: the connection may be in the middle of registering what is held.
+      // Also if nothing is owed: the connection may be in the middle of registering leases.
       this.#connection.abandon();
       if (goodbye && this.#owes && this.#options.reconnect)
         await this.#sayGoodbye(defaults.goodbyeTimeoutMs);
@@ -203,13 +209,14 @@ export class HubLink {
     this.#answered = false;
     this.#readySinceMs = performance.now();
     connection.onEnd((reason) => this.#onConnectionEnd(reason));
-    // The connection may have ended right after its greeting, before anybody listened for that.
+    // The connection may have ended right after its greeting, before `onEnd` had a listener.
     if (connection.endReason !== undefined) this.#onConnectionEnd(connection.endReason);
   }
 
   #onConnectionEnd(reason: CudaIpcError): void {
     if (this.#ended !== undefined) return;
     this.#ready = false;
+    points.disconnect.publish({ socketPath: this.socketPath, reason });
     if (!this.#options.reconnect || isFinal(reason)) {
       this.#end(reason);
       return;
@@ -237,17 +244,13 @@ export class HubLink {
       connection.abandon();
       return true;
     }
-    const heldBefore = this.#leases.size;
     this.#connection = connection;
     this.#session = connection.session;
     connection.setReferenced(this.#referenced);
-    let lost = 0;
+    let lost = connection.resumed ? 0 : this.#leases.size;
     try {
       if (connection.resumed) lost = await this.#tellWhatIsHeld(connection);
-      else {
-        this.#leases.clear();
-        lost = heldBefore;
-      }
+      else this.#leases.clear();
     } catch (error) {
       connection.abandon();
       if (isFinal(error)) throw error;
@@ -256,9 +259,10 @@ export class HubLink {
     if (connection.endReason !== undefined) return this.#ended !== undefined;
     this.#begin(connection);
     this.#waiters.resolve(connection);
+    const resumed = lost === 0;
+    points.reconnect.publish({ socketPath: this.socketPath, resumed });
     // Each listener runs in a turn of its own, so that one that throws does not affect the others.
-    for (const listener of this.#onReconnect)
-      queueMicrotask(() => listener({ resumed: lost === 0 }));
+    for (const listener of this.#onReconnect) queueMicrotask(() => listener({ resumed }));
     return true;
   }
 
@@ -288,7 +292,7 @@ export class HubLink {
     const deadline = new Deadline("say goodbye to the hub", { timeoutMs }, timeoutMs);
     try {
       await deadline.race(this.#returning, () => {});
-      const connection = await tryConnect(this.#place, { deadline, session: this.#session });
+      const connection = await tryConnect(this.#target, { deadline, session: this.#session });
       await connection?.close(deadline);
     } catch {
       // Without contact the hub frees the leases when this process ends.
@@ -302,6 +306,8 @@ export class HubLink {
     this.#reconnection.stop();
     this.#waiters.reject(reason);
     this.#leases.clear();
+    const { socketPath } = this;
+    if (reason.code !== "CLOSED") points.hubLost.publish({ socketPath, reason });
     for (const listener of this.#onEnd) listener(reason);
   }
 }

@@ -18,7 +18,7 @@ import { HubConnection } from "./hub-connection.js";
 import { Farewell } from "./hub-reply.js";
 
 /** The hub's address, and how to greet and start it. */
-export interface HubPlace {
+export interface HubTarget {
   readonly socketPath: string;
   readonly program: string;
   /** The users whose hub is trusted. */
@@ -43,10 +43,10 @@ export interface Greeting {
  * TIMEOUT, ABORTED
  */
 export async function tryConnect(
-  place: HubPlace,
+  target: HubTarget,
   greeting: Greeting,
 ): Promise<HubConnection | undefined> {
-  const { socketPath, program, trusted } = place;
+  const { socketPath, program, trusted } = target;
   const { deadline, session, referenced = true } = greeting;
   const pause = new GrowingPause(CROWDED_PAUSE_MS_MAX);
   for (;;) {
@@ -103,20 +103,20 @@ async function waitInCrowd(
  * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, and as `tryConnect`
  */
 export async function tryStart(
-  place: HubPlace,
+  target: HubTarget,
   greeting: Greeting,
   impatient: boolean,
 ): Promise<HubConnection | undefined> {
-  const lock = tryLockStart(place.socketPath);
+  const lock = tryLockStart(target.socketPath);
   if (lock === undefined && !impatient) return undefined;
   try {
     // Again: the last holder of the lock may have started a hub since the caller looked.
-    const found = await tryConnect(place, greeting);
+    const found = await tryConnect(target, greeting);
     if (found !== undefined) return found;
     // Loaded here: most processes find a running hub, and the import should cost them little.
     const { startHub } = await import("./start-hub.js");
-    await startHub(place.socketPath, place.hubIdleMs, greeting.deadline, greeting.referenced);
-    return await tryConnect(place, greeting);
+    await startHub(target.socketPath, target.hubIdleMs, greeting.deadline, greeting.referenced);
+    return await tryConnect(target, greeting);
   } finally {
     lock?.close();
   }

@@ -1,7 +1,6 @@
 /**
  * Looks for the next hub after a connection has ended: attempts with growing pauses, until a hub
- * answers or the time is up. The time continues over connections that end again before they were of
- * use.
+ * answers or the time is up. A connection that ends before it was useful does not restart the time.
  */
 import { Deadline } from "../../base/deadline.js";
 import type { ErrorCode } from "../../base/error-codes.js";
@@ -10,7 +9,7 @@ import { GrowingPause } from "../../base/pause.js";
 import { folderOwner, ownUid } from "../../os/runtime-folder.js";
 import type { HubConnection } from "./hub-connection.js";
 import { Farewell } from "./hub-reply.js";
-import { type HubPlace, START_PATIENCE_MS, tryConnect, tryStart } from "./reach-hub.js";
+import { type HubTarget, START_PATIENCE_MS, tryConnect, tryStart } from "./reach-hub.js";
 
 /** Errors that another attempt would not change. */
 const FINAL: ReadonlySet<ErrorCode> = new Set([
@@ -23,13 +22,13 @@ const FINAL: ReadonlySet<ErrorCode> = new Set([
 /** setTimeout fires at once for larger values. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** True if no hub is to be looked for after this. */
+/** True if the client must not look for another hub after this error. */
 export function isFinal(reason: unknown): boolean {
   return reason instanceof Farewell || (reason instanceof CudaIpcError && FINAL.has(reason.code));
 }
 
 export class Reconnection {
-  readonly #place: HubPlace;
+  readonly #target: HubTarget;
   readonly #timeoutMs: number;
   readonly #pause = new GrowingPause();
   /** When the search began; undefined between searches. */
@@ -43,8 +42,8 @@ export class Reconnection {
   #timers = new Set<NodeJS.Timeout>();
   #wake: () => void = () => {};
 
-  constructor(place: HubPlace, timeoutMs: number) {
-    this.#place = place;
+  constructor(target: HubTarget, timeoutMs: number) {
+    this.#target = target;
     this.#timeoutMs = timeoutMs;
   }
 
@@ -112,22 +111,22 @@ export class Reconnection {
   }
 
   async #attempt(session: number): Promise<HubConnection | undefined> {
-    const place = this.#place;
+    const target = this.#target;
     const controller = new AbortController();
     this.#controller = controller;
     // Not the deadline's own time limit: its timer would keep the process alive.
     const timer = this.#setTimer(() => controller.abort(), this.#remainingMs);
-    const attempt = `reconnect to the hub at ${place.socketPath}`;
+    const attempt = `reconnect to the hub at ${target.socketPath}`;
     const deadline = new Deadline(attempt, { signal: controller.signal }, Number.POSITIVE_INFINITY);
     const greeting = { deadline, session, referenced: this.#referenced };
     try {
-      const found = await tryConnect(place, greeting);
-      // Not if the folder is gone or another user's: whoever removed it wants no hub there, or
-      // starts it.
-      if (found !== undefined || !place.start || folderOwner(place.socketPath) !== ownUid())
+      const found = await tryConnect(target, greeting);
+      // Does not start a hub if the folder is gone, because somebody removed it, or if it belongs
+      // to another user, who starts the hub there.
+      if (found !== undefined || !target.start || folderOwner(target.socketPath) !== ownUid())
         return found;
       const impatient = performance.now() - this.#sinceOrNowMs > START_PATIENCE_MS;
-      return await tryStart(place, greeting, impatient);
+      return await tryStart(target, greeting, impatient);
     } finally {
       this.#clearTimer(timer);
     }
@@ -157,7 +156,7 @@ export class Reconnection {
   }
 
   #gaveUp(): CudaIpcError {
-    const { socketPath } = this.#place;
+    const { socketPath } = this.#target;
     const attempt = `reconnect to the hub at ${socketPath} within ${this.#timeoutMs} ms`;
     return new CudaIpcError("HUB_GONE", `Cannot ${attempt}: ${this.found}`, {
       cause: this.#failure,

@@ -3,6 +3,7 @@ import type { DType } from "../../array/dtype.js";
 import { type ArrayLayout, checkLayout } from "../../array/layout.js";
 import { acquireInAsync } from "../../base/scope.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
+import { operations } from "../client-diagnostics.js";
 import type { CreateBundleOptions, CreateOptions } from "../hub-options.js";
 import { type BundleContent, writeBundleIndex } from "./bundle-index.js";
 import type { HubObjects } from "./hub-objects.js";
@@ -18,16 +19,14 @@ export async function createArray<D extends DType>(
   options: CreateOptions,
 ): Promise<SharedArray<D>> {
   const { dtype, shape, strides, byteOffset } = layout;
-  checkLayout(layout, typeof memory === "number" ? memory : memory.byteLength);
+  const byteLength = typeof memory === "number" ? memory : memory.byteLength;
+  checkLayout(layout, byteLength);
   const array = { dtype, shape: [...shape], strides: [...strides], byteOffset };
-  const { buffer, handle } = await objects.create(
-    name,
-    memory,
-    options,
-    { kind: "array", array },
-    undefined,
-  );
-  return new SharedArray(buffer, layout, handle);
+  const content = { kind: "array", array } as const;
+  return operations.create.run({ name, kind: "array", byteLength }, async () => {
+    const { buffer, handle } = await objects.create(name, memory, options, content, undefined);
+    return new SharedArray(buffer, layout, handle);
+  });
 }
 
 /** @param memory as `createArray` takes it */
@@ -49,8 +48,11 @@ export async function createBundle(
         arrayCount: layouts.size,
         indexByteLength: index.byteLength,
       } as const;
-      const { buffer, handle } = await objects.create(name, memory, options, content, index.fd);
-      return scope.own(new SharedBundle(buffer, bundle, handle), (it) => it.close());
+      const shared = operations.create.run({ name, kind: "bundle", byteLength }, async () => {
+        const { buffer, handle } = await objects.create(name, memory, options, content, index.fd);
+        return new SharedBundle(buffer, bundle, handle);
+      });
+      return scope.own(await shared, (it) => it.close());
     } finally {
       index.fd.close();
     }

@@ -20,6 +20,7 @@ import type { ChannelRole } from "../../wire/channel-content.js";
 import type { Descriptor, DescriptorContent, ReplicaOf } from "../../wire/descriptor.js";
 import { checkName } from "../../wire/names.js";
 import { sharingOf } from "../call-checks.js";
+import { operations } from "../client-diagnostics.js";
 import type { HeldMemory } from "../connection/held-leases.js";
 import { memoryOf, partOf } from "../connection/held-memory.js";
 import type { HubLink } from "../connection/hub-link.js";
@@ -146,10 +147,14 @@ export class HubObjects {
     options: OpenOptions,
     importIt: (opened: OpenedObject) => T | Promise<T>,
   ): Promise<T> {
-    return this.#open(name, { access: options.access ?? "read" }, options, (opened) => {
+    const asked = { access: options.access ?? "read" };
+    const importArrived = (opened: OpenedObject) => {
       checkArrived(name, opened.descriptor, opened.fds);
       return importIt(opened);
-    });
+    };
+    return operations.open.run({ name, ...asked }, () =>
+      this.#open(name, asked, options, importArrived),
+    );
   }
 
   /**
@@ -165,9 +170,9 @@ export class HubObjects {
     use: (opened: OpenedChannel) => T | Promise<T>,
   ): Promise<T> {
     checkOneOf("role", role, ["reader", "writer", "observer"]);
-    const access = role === "writer" ? "read-write" : "read";
-    return this.#open(name, { access, role }, options, (opened) =>
-      use(openedChannel(opened, role)),
+    const asked = { access: role === "writer" ? "read-write" : "read", role } as const;
+    return operations.open.run({ name, ...asked }, () =>
+      this.#open(name, asked, options, (opened) => use(openedChannel(opened, role))),
     );
   }
 
@@ -226,17 +231,10 @@ export class HubObjects {
   ): Promise<SharedArray | SharedBundle> {
     const { name, descriptor, fds } = opened;
     const { content, replicaOf } = descriptor;
-    if (content.kind === "timeline") {
-      throw new CudaIpcError(
-        "WRONG_KIND",
-        `Cannot open "${name}" as an array: it is a timeline; use openTimeline`,
-      );
-    }
-    if (content.kind === "channel") {
-      throw new CudaIpcError(
-        "WRONG_KIND",
-        `Cannot open "${name}" as an array: it is a channel; use openChannel`,
-      );
+    if (content.kind === "timeline" || content.kind === "channel") {
+      const use = content.kind === "timeline" ? "openTimeline" : "openChannel";
+      const found = `it is a ${content.kind}; use ${use}`;
+      throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as an array: ${found}`);
     }
     const { buffer, placement } = await placeBuffer(this.#devices, this.#imports, opened, options);
     return acquireIn((scope) => {

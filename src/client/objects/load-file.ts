@@ -1,5 +1,7 @@
 /** Loads a file, or a folder of files, as a published array or bundle. */
+
 import { Deadline } from "../../base/deadline.js";
+import { aString } from "../../base/option-checks.js";
 import type { FileFormat } from "../../files/file-format.js";
 import { LoadSource } from "../../files/load-source.js";
 import { checkName } from "../../wire/names.js";
@@ -16,7 +18,7 @@ export async function loadFile<F extends FileFormat>(
   options: LoadOptions<F>,
 ): Promise<Loaded<F>> {
   checkName(name);
-  if (typeof path !== "string") throw new TypeError(`path must be a string, not ${typeof path}`);
+  aString("path", path);
   const attempt = `load "${name}" from ${JSON.stringify(path)}`;
   const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY);
   const { onProgress } = options;

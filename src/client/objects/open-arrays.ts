@@ -1,4 +1,4 @@
-/** Opening what is known to be an array, or a bundle, and refusing what is something else. */
+/** Opens an array, a bundle or either, and refuses objects of another kind. */
 import type { DType } from "../../array/dtype.js";
 import { CudaIpcError } from "../../base/errors.js";
 import type { OpenArrayOptions, OpenOptions } from "../hub-options.js";
@@ -33,7 +33,7 @@ export async function openArray<D extends DType>(
     throw wrongDType(name, dtype ?? opened.dtype, `an array of ${opened.dtype}`);
   throw new CudaIpcError(
     "WRONG_KIND",
-    `Cannot open "${name}" as an array: it is a bundle of ${opened.size} arrays`,
+    `Cannot open "${name}" as an array: it is a bundle; use openBundle`,
   );
 }
 

@@ -3,14 +3,9 @@ import { CudaIpcError } from "../../base/errors.js";
 import { isBell } from "../../os/bell.js";
 import { inspectMemoryFile } from "../../os/memory-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
+import { channelFdsAt, readerFdsAt } from "../../ring/channel-fds.js";
 import { controlByteLength, PAGE_BYTES } from "../../ring/channel-layout.js";
-import {
-  type ChannelContent,
-  type ChannelRole,
-  channelFds,
-  channelFdsAt,
-  readerFdsAt,
-} from "../../wire/channel-content.js";
+import { type ChannelContent, type ChannelRole, channelFds } from "../../wire/channel-content.js";
 import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
 import type { OpenedObject } from "./hub-objects.js";
 import type { HandleFacts } from "./shared-object.js";
@@ -18,7 +13,7 @@ import type { HandleFacts } from "./shared-object.js";
 export interface OpenedChannel extends HandleFacts {
   readonly role: ChannelRole;
   /** A reader's seat. */
-  readonly place: number | undefined;
+  readonly seat: number | undefined;
   readonly descriptor: Descriptor;
   readonly content: ChannelContent;
   /** In the order of wire/channel-content for the role. */
@@ -29,17 +24,17 @@ type Kind = "data" | "control" | "page" | "bell";
 
 /** @throws INVALID_DESCRIPTOR, INVALID_MESSAGE */
 export function openedChannel(opened: OpenedObject, role: ChannelRole): OpenedChannel {
-  const { name, object, lease, descriptor, place, fds } = opened;
+  const { name, object, lease, descriptor, place: seat, fds } = opened;
   const { content } = descriptor;
   const refuse = (found: string) =>
     new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open "${name}": ${found}`);
   if (content.kind !== "channel") throw refuse(`a ${content.kind} came, wanted a channel`);
   const contradiction = descriptorContradiction(descriptor);
   if (contradiction !== undefined) throw refuse(`the descriptor claims ${contradiction}`);
-  const isPlace =
-    role === "reader" ? place !== undefined && place < content.readersMax : place === undefined;
-  if (!isPlace) {
-    const found = `the hub gave place ${place ?? "none"} of ${content.readersMax} to a ${role}`;
+  const isSeat =
+    role === "reader" ? seat !== undefined && seat < content.readersMax : seat === undefined;
+  if (!isSeat) {
+    const found = `the hub gave seat ${seat ?? "none"} of ${content.readersMax} to a ${role}`;
     throw new CudaIpcError("INVALID_MESSAGE", `Cannot open "${name}": ${found}`);
   }
   const wanted = channelFds(content, role);
@@ -49,7 +44,7 @@ export function openedChannel(opened: OpenedObject, role: ChannelRole): OpenedCh
     const found = unfit(kindAt(role, index), fd, content);
     if (found !== undefined) throw refuse(`file descriptor ${index} ${found}`);
   }
-  return { name, object, lease, role, place, descriptor, content, fds };
+  return { name, object, lease, role, seat, descriptor, content, fds };
 }
 
 function kindAt(role: ChannelRole, index: number): Kind {
@@ -70,7 +65,8 @@ function unfit(kind: Kind, fd: OwnedFd, content: ChannelContent): string | undef
   const wanted = kind === "page" ? PAGE_BYTES : controlByteLength(content);
   const { byteLength, sizeSealed, flaw } = inspectMemoryFile(fd);
   if (flaw !== undefined) return `cannot be its ${kind}: ${flaw}`;
-  // Without the seal, another process could shrink the file under the mapping, which kills.
+  // Without the seal, another process could shrink the file under the mapping. An access would then
+  // end this process.
   if (byteLength === wanted && sizeSealed) return undefined;
   const found = `a ${kind === "page" ? "page" : "control file"} of ${byteLength} bytes`;
   return `is ${found}${sizeSealed ? "" : ", not sealed"}, wanted ${wanted}`;

@@ -8,6 +8,7 @@ import {
 } from "../../array/host-values.js";
 import { arrayByteLength, contiguousLayout, elementCount } from "../../array/layout.js";
 import { Deadline } from "../../base/deadline.js";
+import { shownValue } from "../../base/shown-value.js";
 import { checkName } from "../../wire/names.js";
 import type { PutOptions } from "../hub-options.js";
 import { createArray } from "./create-arrays.js";
@@ -47,11 +48,11 @@ function chosenDType<D extends DType>(name: string, values: unknown, given: D | 
   if (given !== undefined) return given;
   const told = dtypeOfValues(values);
   if (told !== undefined) return told as D;
-  const found =
-    values === null ? "null" : Array.isArray(values) ? "a plain array" : `of type ${typeof values}`;
-  throw new TypeError(
-    `Cannot put "${name}": values are ${found}, which tells no dtype. Give dtype.`,
-  );
+  const attempt = `Cannot put "${name}"`;
+  if (Array.isArray(values))
+    throw new TypeError(`${attempt}: a plain array has no dtype. Pass the option dtype.`);
+  const wanted = "values must be a typed array or an array of numbers";
+  throw new TypeError(`${attempt}: ${wanted}, not ${shownValue(values)}`);
 }
 
 function chosenShape(

@@ -1,6 +1,8 @@
 /** Saves an object as a file, or as a folder of safetensors files with their index. */
+
 import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { aString } from "../../base/option-checks.js";
 import { writeFileAtomically, writeFolderAtomically } from "../../files/atomic-write.js";
 import { type FileFormat, formatByName } from "../../files/file-format.js";
 import { encodeShardIndex, planShards, shardIndexName } from "../../files/shard-index.js";
@@ -19,7 +21,7 @@ export async function saveFile(
   path: string,
   options: SaveOptions,
 ): Promise<Saved> {
-  if (typeof path !== "string") throw new TypeError(`path must be a string, not ${typeof path}`);
+  aString("path", path);
   checkShardBytes(options);
   const deadline = new Deadline(
     `save "${name}" to ${JSON.stringify(path)}`,
@@ -84,7 +86,7 @@ function planFile(
     const content = { kind: "bundle", arrayCount: shared.size } as const;
     return { plan: planSafetensorsStore(new Map(shared), shared.metadata), content };
   }
-  const found = `it is a bundle of ${shared.size} arrays`;
+  const found = `it is a bundle`;
   throw new CudaIpcError(
     "WRONG_KIND",
     `Cannot save "${name}" to ${JSON.stringify(path)}: ${found}. ` +

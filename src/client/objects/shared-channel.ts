@@ -27,6 +27,8 @@ import type { OwnedFd } from "../../os/owned-fd.js";
 import { memorySlots } from "../../ring/channel-layout.js";
 import { succeed } from "../../ring/ring-succession.js";
 import type { ChannelContent } from "../../wire/channel-content.js";
+import { checkName } from "../../wire/names.js";
+import { operations } from "../client-diagnostics.js";
 import type { CreateOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
 import { wrongDType } from "./open-arrays.js";
@@ -58,11 +60,15 @@ export async function createChannel<D extends DType>(
   device: Device,
   options: CreateChannelOptions<D>,
 ): Promise<ChannelWriter<D>> {
+  checkName(name);
   const shape = channelShape(options, device.facts.alignmentBytes);
-  for (;;) {
-    const writer = await createOnce(objects, name, device, shape, options);
-    if (writer !== undefined) return writer;
-  }
+  const byteLength = memorySlots(shape) * shape.slotStride;
+  return operations.create.run({ name, kind: "channel", byteLength }, async () => {
+    for (;;) {
+      const writer = await createOnce(objects, name, device, shape, options);
+      if (writer !== undefined) return writer;
+    }
+  });
 }
 
 /** Undefined if the attempt must be repeated. */
@@ -107,7 +113,7 @@ export async function openChannel<D extends DType>(
   const { dtype } = options;
   if (dtype !== undefined) dtypeFacts(dtype);
   return objects.openChannel(name, "reader", options, async (opened) => {
-    const { place, lease, content, fds } = opened;
+    const { seat, lease, content, fds } = opened;
     if (dtype !== undefined && content.dtype !== dtype) {
       throw wrongDType(name, dtype, `a channel of ${content.dtype}`);
     }
@@ -116,7 +122,7 @@ export async function openChannel<D extends DType>(
       scope.own(buffer, (buffer) => buffer.close());
       const parts = openReaderParts(name, buffer, shapeOf(content) as ChannelShape<D>, {
         fds,
-        seat: place ?? 0,
+        seat: seat ?? 0,
         lease,
       });
       scope.own(parts, (parts) => parts.close());
@@ -164,6 +170,30 @@ export function observeChannel(
     );
     handle = objects.track(opened, () => observer.close());
     return observer;
+  });
+}
+
+/** An observer that holds no lease. */
+export interface WatchedChannel {
+  readonly object: number;
+  readonly observer: ChannelObserver;
+  close(): void;
+}
+
+/**
+ * As `observeChannel`, but gives the lease back at once. The words stay mapped until `close`, also
+ * after the channel has ended. The memory of its slots is not kept.
+ */
+export function watchChannel(
+  objects: HubObjects,
+  name: string,
+  options: Pick<OpenChannelOptions, "wait" | "timeoutMs" | "signal">,
+): Promise<WatchedChannel> {
+  return objects.openChannel(name, "observer", options, (opened: OpenedChannel) => {
+    const { object, content, fds } = opened;
+    const observer = new ChannelObserver(name, shapeOf(content), fds, () => {});
+    objects.track(opened, () => {}).close();
+    return { object, observer, close: () => observer.close() };
   });
 }
 

@@ -6,6 +6,7 @@ import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import { Scope } from "../../base/scope.js";
+import { operations } from "../client-diagnostics.js";
 import type { HubLink } from "../connection/hub-link.js";
 
 export interface HandleFacts {
@@ -58,7 +59,10 @@ export class SharedHandle {
       throw new CudaIpcError("CLOSED", `Cannot publish "${this.name}": it was closed`);
     const deadline = new Deadline(`publish "${this.name}"`, options, defaults.requestTimeoutMs);
     const check = () => this.#checkHeld("publish");
-    await this.#link.request("publish", { object: this.object }, deadline, { check });
+    const { name, object } = this;
+    await operations.publish.run({ name, object }, async () => {
+      await this.#link.request("publish", { object }, deadline, { check });
+    });
   }
 
   /** Closes the object, at once or once it is not in use any more. */

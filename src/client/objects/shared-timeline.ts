@@ -2,24 +2,27 @@
 import type { WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import { LINE_BYTES } from "../../base/timeline-line.js";
 import type { Device } from "../../gpu/device.js";
 import type { ImportedTimeline, Timeline } from "../../gpu/order/timeline.js";
 import { DESCRIPTOR_VERSION, type Descriptor } from "../../wire/descriptor.js";
+import { checkName } from "../../wire/names.js";
+import { operations } from "../client-diagnostics.js";
 import type { SharingOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
 import type { SharedHandle } from "./shared-object.js";
 
-export interface TimelineOptions extends WaitOptions {
+export interface NamedTimelineOptions extends WaitOptions {
   /** The device that keeps the timeline. Streams of all devices of this process can use it. */
   readonly device?: string | undefined;
 }
 
-export interface CreateTimelineOptions extends TimelineOptions {
+export interface CreateTimelineOptions extends NamedTimelineOptions {
   /** Other users who may wait for it. By default only this process's user (and root). */
   readonly sharing?: Omit<SharingOptions, "access"> | undefined;
 }
 
-export interface OpenTimelineOptions extends TimelineOptions {
+export interface OpenTimelineOptions extends NamedTimelineOptions {
   /** Wait until there is a timeline of this name (default). With false: NOT_FOUND at once. */
   readonly wait?: boolean | undefined;
 }
@@ -30,19 +33,23 @@ export async function createTimeline(
   device: Device,
   options: CreateTimelineOptions,
 ): Promise<Timeline> {
-  for (;;) {
-    const timeline = await createOnce(objects, name, device, options);
-    if (!timeline.ended) return timeline;
-    // Repeat: the answer to the first request was lost, and the hub has ended the result of it.
-    timeline.close();
-  }
+  checkName(name);
+  const message = { name, kind: "timeline", byteLength: LINE_BYTES } as const;
+  return operations.create.run(message, async () => {
+    for (;;) {
+      const timeline = await createOnce(objects, name, device, options);
+      if (!timeline.ended) return timeline;
+      // Repeat: the answer to the first request was lost, and the hub has ended the result of it.
+      timeline.close();
+    }
+  });
 }
 
 async function createOnce(
   objects: HubObjects,
   name: string,
   device: Device,
-  options: TimelineOptions,
+  options: NamedTimelineOptions,
 ): Promise<Timeline> {
   let handle: SharedHandle | undefined;
   const timeline = device.createTimeline({ label: name, onClose: () => handle?.close() });

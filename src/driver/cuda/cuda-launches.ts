@@ -113,9 +113,9 @@ export function cudaLaunches(session: CudaSession, streams: CudaStreams): CudaLa
       checkLaunch(attempt, options, limitsOf(own.ordinal), kernel.threadsPerBlockMax);
       checkArguments(attempt, kernel.parameters, args);
       scratch ??= new ArgumentScratch();
-      // SAFETY: the table has an address for every parameter of the kernel, with as many readable
-      // bytes behind it as the parameter has. Counts and sizes were compared; if they are not
-      // known, the rest of the table points to zeros.
+      // SAFETY: for each parameter of the kernel the table has the address of as many readable
+      // bytes as the parameter has. Counts and sizes were compared. If they are not known, the rest
+      // of the table points to zeros.
       enqueue(own, launched, options, scratch.fill(args));
     },
 

@@ -5,6 +5,7 @@
 import { formatBytes } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import { shownValue } from "../../base/shown-value.js";
 import { cubinKernels, isElf } from "./cubin.js";
 import { type KernelTable, ptxEntries } from "./ptx-entries.js";
 
@@ -28,7 +29,7 @@ const FATBIN_HEADER_BYTES = 16;
 /** @throws INVALID_MODULE, LIMIT_EXCEEDED */
 export function readModuleImage(image: Uint8Array): ModuleImage {
   if (!(image instanceof Uint8Array))
-    throw new TypeError(`A module's image must be a Uint8Array, not ${typeof image}`);
+    throw new TypeError(`A module's image must be a Uint8Array, not ${shownValue(image)}`);
   if (image.byteLength > limits.moduleBytesMax) {
     const max = formatBytes(limits.moduleBytesMax);
     const size = formatBytes(image.byteLength);

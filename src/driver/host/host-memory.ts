@@ -171,8 +171,8 @@ function reservationCalls(session: HostSession, addresses: HostAddresses): Reser
       const own = usableReservation(reservation, "extend");
       checkExtension(own, memory, access);
       const { fd, byteLength } = usableMemory(memory, "map");
-      const place = () => own.mapping.place(own.mappedBytes, fd, byteLength, access);
-      mapFile(byteLength, access, place);
+      const mapAll = () => own.mapping.place(own.mappedBytes, fd, byteLength, access);
+      mapFile(byteLength, access, mapAll);
       if (own.mappedBytes > 0) addresses.removeRange(own.pointer);
       own.mappedBytes += byteLength;
       own.access = access;

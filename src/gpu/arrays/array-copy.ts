@@ -6,6 +6,7 @@ import { isContiguous } from "../../array/layout.js";
 import type { WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { optionsOf } from "../../base/option-checks.js";
+import { checkArray } from "../check-arguments.js";
 import type { DeviceBuffer } from "../memory/device-buffer.js";
 import { operationChecks } from "../option-checks.js";
 import type { Stream } from "../order/stream.js";
@@ -112,6 +113,7 @@ export async function copyArray(
 }
 
 function checkMatch(to: DeviceArray, from: DeviceArray): void {
+  checkArray("from", from);
   const attempt = `Cannot copy "${from.buffer.label}" to "${to.buffer.label}"`;
   if (to.dtype !== from.dtype)
     throw new TypeError(`${attempt}: one is ${from.dtype}, the other ${to.dtype}`);

@@ -1,9 +1,11 @@
 /** Compares two arrays on their device: bit by bit, or within a tolerance. */
+
 import { checkArithmetic } from "../../array/arithmetic.js";
 import { dtypeFacts } from "../../array/dtype.js";
 import { type Check, optionsOf } from "../../base/option-checks.js";
 import { shownValue } from "../../base/shown-value.js";
 import type { Comparison } from "../../driver/operation-calls.js";
+import { checkArray } from "../check-arguments.js";
 import { operationChecks } from "../option-checks.js";
 import { checkAlike, type OperationOptions, reduce, type Use } from "./array-operations.js";
 import type { DeviceArray } from "./device-array.js";
@@ -36,6 +38,7 @@ export async function compareArrays(
   other: DeviceArray,
   options: CompareOptions,
 ): Promise<Comparison> {
+  checkArray("other", other);
   checkOptions(options);
   checkAlike("compare", one, other);
   const uses: readonly [Use, Use] = [

@@ -30,6 +30,7 @@ import type { Statistics } from "../../array/statistics.js";
 import type { WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import type { Comparison } from "../../driver/operation-calls.js";
+import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
 import type { AllocateOptions } from "../memory/buffer-options.js";
 import { DeviceBuffer } from "../memory/device-buffer.js";
@@ -99,6 +100,7 @@ export class DeviceArray<D extends DType = DType> {
     options: ArrayOptions<D>,
     label?: string,
   ): DeviceArray<D> {
+    checkDevice(device);
     checkNewArray(options);
     const byteLength = arrayByteLength(options.dtype, options.shape);
     const buffer = DeviceBuffer.allocate(device, byteLength, {

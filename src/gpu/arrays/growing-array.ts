@@ -6,6 +6,7 @@ import { checkInteger } from "../../base/bytes.js";
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { aString, checkShape, integer, optionsOf } from "../../base/option-checks.js";
 import { checkWait } from "../../base/wait-checks.js";
+import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
 import { GrowingBuffer } from "../memory/growing-buffer.js";
 import { aDType } from "../option-checks.js";
@@ -52,6 +53,7 @@ export class GrowingArray<D extends DType = DType> {
    * @throws OUT_OF_MEMORY; RangeError for a shape without axes
    */
   static create<D extends DType>(device: Device, options: GrowingArrayOptions<D>): GrowingArray<D> {
+    checkDevice(device);
     checkCreate(options);
     const { dtype, shape, maxLength, label } = options;
     const [length, ...rowShape] = shape;

@@ -18,6 +18,7 @@ import {
   parseArrayHandle,
   type RawHandleDocument,
 } from "../../wire/ipc-documents.js";
+import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
 import { DeviceBuffer } from "../memory/device-buffer.js";
 import { checkDeviceKind, exporterKey, refuseOwnProcess } from "../memory/exporters.js";
@@ -69,7 +70,7 @@ export class IpcArrayHandle<Document extends HandleDocument = ArrayHandleDocumen
       device: array.device.reference,
       handle: encodeHandle(handle),
       generation: mark.generation,
-      mark: mark.place,
+      mark: mark.location,
       blockByteLength,
       array: {
         dtype,
@@ -130,6 +131,7 @@ export class IpcArrayHandle<Document extends HandleDocument = ArrayHandleDocumen
    * INVALID_DESCRIPTOR, PERMISSION_DENIED
    */
   open(device: Device, options: OpenHandleOptions = {}): DeviceArray {
+    checkDevice(device);
     checkOpen(options);
     const { access = "read", label = "array" } = options;
     const document: HandleDocument = this.#document;

@@ -7,7 +7,9 @@ import { checkLayout, contiguousStrides } from "../../array/layout.js";
 import { checkInteger } from "../../base/bytes.js";
 import { aNumber, checkShape, optionsOf } from "../../base/option-checks.js";
 import { acquireIn } from "../../base/scope.js";
+import { shownValue } from "../../base/shown-value.js";
 import { checkHandle, decodeBase64, withoutTorchPrefix } from "../../wire/ipc-documents.js";
+import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
 import { DeviceBuffer } from "../memory/device-buffer.js";
 import { LegacyMemory } from "../memory/legacy-memory.js";
@@ -57,6 +59,7 @@ export function openIpcHandle<D extends DType>(
   handle: Uint8Array | readonly number[] | string,
   options: RawHandleOptions<D>,
 ): DeviceArray<D> {
+  checkDevice(device);
   const bytes = handleBytes(handle);
   checkOptions(options);
   const { dtype, shape, byteOffset = 0, access = "read", label = "array" } = options;
@@ -80,7 +83,8 @@ function allBytes(handle: Uint8Array | readonly number[] | string): Uint8Array {
   if (handle instanceof Uint8Array) return handle;
   if (!Array.isArray(handle)) {
     throw new TypeError(
-      `A handle is a Uint8Array, an array of numbers or a base64 text, not ${typeof handle}`,
+      "handle must be a Uint8Array, an array of numbers or a base64 text, " +
+        `not ${shownValue(handle)}`,
     );
   }
   const numbers: readonly number[] = handle;

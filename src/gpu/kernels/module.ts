@@ -3,6 +3,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import { arrayOfStrings, aString, optionsOf } from "../../base/option-checks.js";
 import { acquireIn } from "../../base/scope.js";
 import type { DriverKernel } from "../../driver/kernel-calls.js";
+import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
 import { Kernel, LoadedModule } from "./kernel.js";
 
@@ -45,6 +46,7 @@ export class Module {
    * @throws INVALID_MODULE with the driver's log, KERNEL_NOT_FOUND, UNSUPPORTED on the host device
    */
   static load(device: Device, image: string | Uint8Array, options: ModuleOptions = {}): Module {
+    checkDevice(device);
     checkLoad(options);
     const bytes = typeof image === "string" ? new TextEncoder().encode(image) : image;
     return acquireIn((scope) => {

@@ -13,6 +13,7 @@ import {
   optionsOf,
   waitChecks,
 } from "../../base/option-checks.js";
+import { shownValue } from "../../base/shown-value.js";
 import { type Compiled, openCompiler } from "../../driver/cuda/nvrtc-compilation.js";
 import type { Device } from "../device.js";
 import { Module } from "./module.js";
@@ -157,7 +158,7 @@ function defineOption(macro: string, value: string | number | boolean): string[]
 /** Checks a string for C: it must not contain a zero character. */
 function text(option: string, value: string): string {
   if (typeof value !== "string")
-    throw new TypeError(`${option} must be a string, not ${typeof value}`);
+    throw new TypeError(`${option} must be a string, not ${shownValue(value)}`);
   if (value.includes("\0")) throw new TypeError(`${option} must not have a zero character in it`);
   return value;
 }

@@ -10,6 +10,7 @@ import { checkWait } from "../../base/wait-checks.js";
 import type { DevicePointer, FillPattern, Mechanism } from "../../driver/gpu-driver.js";
 import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
+import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
 import { waitUntil } from "../order/adaptive-wait.js";
 import type { Stream } from "../order/stream.js";
@@ -56,6 +57,7 @@ export class DeviceBuffer {
    * @throws OUT_OF_MEMORY
    */
   static allocate(device: Device, byteLength: number, options: AllocateOptions = {}): DeviceBuffer {
+    checkDevice(device);
     checkInteger("byteLength", byteLength, 0);
     checkAllocate(options);
     const { label = "buffer" } = options;
@@ -83,6 +85,7 @@ export class DeviceBuffer {
    * @throws INVALID_DESCRIPTOR if the memory is not what is claimed
    */
   static import(device: Device, fd: OwnedFd, options: ImportOptions): DeviceBuffer {
+    checkDevice(device);
     checkImport(options);
     const { label = "buffer", byteLength, access = "read" } = options;
     const memory = importMemory(device, fd, { ...options, label, access });

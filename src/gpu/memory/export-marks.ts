@@ -18,13 +18,13 @@ import { createExporterFile, openExporterFile } from "../../os/exporter-file.js"
 import { Mapping } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { ProcessIdentity } from "../../os/process-identity.js";
-import type { MarkPlace } from "../../wire/ipc-documents.js";
+import type { MarkLocation } from "../../wire/ipc-documents.js";
 
 const FILE_BYTES = limits.exportsPerDeviceMax * 8;
 
 /** Marks an export as existing. The owner ends the mark before it frees the export. */
 export interface ExportMark {
-  readonly place: MarkPlace;
+  readonly location: MarkLocation;
   /** Larger than the generation of any earlier export with this handle. */
   readonly generation: number;
   end(): void;
@@ -62,7 +62,7 @@ export class ExportMarks {
       Atomics.store(words, slot, 0n);
       this.#free.push(slot);
     };
-    return { place: { fd: fd.number, fileNumber: number, slot }, generation, end };
+    return { location: { fd: fd.number, fileNumber: number, slot }, generation, end };
   }
 
   /** Call it only after all marks have ended. */
@@ -97,7 +97,7 @@ export class ImportedMarks {
    */
   static open(
     exporter: ProcessIdentity,
-    { fd, fileNumber }: MarkPlace,
+    { fd, fileNumber }: MarkLocation,
     what: string,
   ): ImportedMarks {
     const file = {
@@ -115,7 +115,7 @@ export class ImportedMarks {
     }
   }
 
-  at({ slot }: MarkPlace, generation: number): ImportedMark {
+  at({ slot }: MarkLocation, generation: number): ImportedMark {
     return new ImportedMark(this.#words, slot, generation);
   }
 

@@ -14,7 +14,7 @@ import {
   whereaboutsOf,
 } from "../../os/process-identity.js";
 import { ProcessWatch } from "../../os/process-watch.js";
-import type { MarkPlace } from "../../wire/ipc-documents.js";
+import type { MarkLocation } from "../../wire/ipc-documents.js";
 import type { Device } from "../device.js";
 import { type ImportedMark, ImportedMarks } from "./export-marks.js";
 
@@ -59,14 +59,14 @@ export class Exporter {
    * Returns the mark of one export. It is readable while the exporter is retained.
    * @throws STALE_HANDLE if the process or its device is gone, INVALID_HANDLE, PERMISSION_DENIED
    */
-  mark(place: MarkPlace, generation: number, what: string): ImportedMark {
-    const key = `${place.fd} ${place.fileNumber}`;
+  mark(location: MarkLocation, generation: number, what: string): ImportedMark {
+    const key = `${location.fd} ${location.fileNumber}`;
     let marks = this.#marks.get(key);
     if (marks === undefined) {
-      marks = ImportedMarks.open(this.identity, place, what);
+      marks = ImportedMarks.open(this.identity, location, what);
       this.#marks.set(key, marks);
     }
-    return marks.at(place, generation);
+    return marks.at(location, generation);
   }
 
   close(): void {

@@ -17,6 +17,7 @@ import {
   type GrowingDescriptor,
   type Growth,
 } from "../../wire/growing-descriptor.js";
+import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
 import { DeviceBuffer } from "./device-buffer.js";
 import { type ExportedGrowth, GrowingMemory } from "./growing-memory.js";
@@ -81,6 +82,7 @@ export class GrowingBuffer {
 
   /** @throws OUT_OF_MEMORY, LIMIT_EXCEEDED for more than `maxByteLength` */
   static create(device: Device, options: GrowingOptions): GrowingBuffer {
+    checkDevice(device);
     checkCreate(options);
     const { byteLength, maxByteLength, label = "growing" } = options;
     return acquireIn((scope) => {
@@ -102,6 +104,7 @@ export class GrowingBuffer {
     descriptor: GrowingDescriptor,
     options: GrowingImportOptions = {},
   ): GrowingBuffer {
+    checkDevice(device);
     checkImport(options);
     const { access = "read", label = "growing", fetch } = options;
     const { maxByteLength, growth, device: from } = checkGrowingDescriptor(descriptor);

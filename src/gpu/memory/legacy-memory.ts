@@ -157,12 +157,12 @@ export class LegacyImports {
     });
   }
 
-  /** To a driver both would be one mapping: that of the memory which was freed. */
+  /** A driver would give both the same mapping: that of the freed memory. */
   #refuseMixed(wanted: WantedBlock, what: string): void {
     for (const open of Object.values(this.#open)) {
       const older = open.get(wanted.key);
       if (older === undefined || older.mark.generation === wanted.generation) continue;
-      const found = `memory that its exporter freed since is still open here under the same handle`;
+      const found = "memory of the same handle, which its exporter has freed, is still open here";
       throw new CudaIpcError("IN_USE", `Cannot import ${what}: ${found}; close that first`);
     }
   }

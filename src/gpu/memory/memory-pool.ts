@@ -21,6 +21,7 @@ import {
   type PooledDescriptor,
 } from "../../wire/pool-descriptor.js";
 import { type ArrayOptions, DeviceArray } from "../arrays/device-array.js";
+import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
 import { checkNewArray } from "../option-checks.js";
 import { DeviceBuffer } from "./device-buffer.js";
@@ -72,6 +73,7 @@ export class MemoryPool {
 
   /** Creates a pool. @throws UNSUPPORTED if the device has no pools, or none that can be shared */
   static create(device: Device, options: MemoryPoolOptions): MemoryPool {
+    checkDevice(device);
     checkCreate(options);
     const { maxBytes, releaseThresholdBytes = maxBytes, shared = false, label = "pool" } = options;
     const { driver, ordinal } = device;
@@ -95,6 +97,7 @@ export class MemoryPool {
     descriptor: PoolDescriptor,
     options: PoolImportOptions = {},
   ): MemoryPool {
+    checkDevice(device);
     checkImportPool(options);
     const { label = "pool" } = options;
     const checked = checkPoolDescriptor(descriptor);

@@ -148,8 +148,8 @@ export class PoolMemory extends MappedMemory {
 }
 
 /**
- * Whether the stream has nothing left to do; a closed one has not. Not `stream.isIdle()`: that
- * throws once what the stream's own work failed with, which others have to see.
+ * Whether the stream has nothing left to do. A closed one has nothing. WHY not `stream.isIdle()`:
+ * it throws the failure of the stream's own work, once, and the stream's user must get that.
  */
 export function isPast(stream: Stream): boolean {
   return !stream.open || stream.device.driver.isIdle(stream.handle);

@@ -12,14 +12,14 @@ import { checkLocation, type TimelineLocation } from "./shared-words.js";
  * @param fd from `exportWritableFd`; the caller still owns it
  * @throws INVALID_DESCRIPTOR, PERMISSION_DENIED if the file descriptor is read-only
  */
-export function endTimelineOfDead(fd: OwnedFd, place: TimelineLocation): void {
+export function endTimelineOfDead(fd: OwnedFd, location: TimelineLocation): void {
   const { byteLength, writable, flaw } = inspectMemoryFile(fd);
   const attempt = "Cannot end the timeline of a dead process";
   if (flaw !== undefined) throw new CudaIpcError("INVALID_DESCRIPTOR", `${attempt}: ${flaw}`);
-  checkLocation("of a dead process", place, byteLength);
+  checkLocation("of a dead process", location, byteLength);
   if (!writable)
     throw new CudaIpcError("PERMISSION_DENIED", `${attempt}: its file descriptor is read-only`);
   using ownMemory = new OwnMemory();
-  using line = new UntrustedWords({ fd, ...place, byteLength: LINE_BYTES }, ownMemory);
+  using line = new UntrustedWords({ fd, ...location, byteLength: LINE_BYTES }, ownMemory);
   poisonFile(line);
 }

@@ -18,6 +18,7 @@ import {
   IPC_DOCUMENT_VERSION,
   parseEventDescriptor,
 } from "../../wire/ipc-documents.js";
+import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
 import type { ExportMark } from "../memory/export-marks.js";
 import { checkDeviceKind, exporterKey, refuseOwnProcess } from "../memory/exporters.js";
@@ -73,6 +74,7 @@ export class Event {
     descriptor: unknown,
     options: { readonly label?: string | undefined } = {},
   ): Event {
+    checkDevice(device);
     checkLabel(options);
     const { label = "imported event" } = options;
     const what = `event "${label}"`;
@@ -177,7 +179,7 @@ export class Event {
   export(): EventDescriptor {
     const handle = this.device.driver.exportEvent(this.#usable("export"));
     this.#mark ??= this.device.exportMarks.add();
-    const { generation, place } = this.#mark;
+    const { generation, location } = this.#mark;
     return {
       format: "cuda-ipc",
       version: IPC_DOCUMENT_VERSION,
@@ -186,7 +188,7 @@ export class Event {
       device: this.device.reference,
       handle: encodeHandle(handle),
       generation,
-      mark: place,
+      mark: location,
       recorded: this.#recorded,
     };
   }

@@ -42,15 +42,15 @@ export class TimelineArena {
   import(
     label: string,
     fd: OwnedFd,
-    place: TimelineLocation,
+    location: TimelineLocation,
     onClose?: () => void,
   ): ImportedTimeline {
     const key = fileKey(fd);
     return acquireIn((scope) => {
       const words = this.#imports.get(key)?.retain() ?? this.#importWords(key, fd);
       scope.own(words, (words) => words.release());
-      checkLocation(label, place, words.byteLength);
-      return new ImportedTimeline(label, words, place.byteOffset, {
+      checkLocation(label, location, words.byteLength);
+      return new ImportedTimeline(label, words, location.byteOffset, {
         onClose,
         device: this.#device,
       });

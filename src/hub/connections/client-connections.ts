@@ -2,8 +2,9 @@
  * The hub's connections by number. Admits clients, passes their messages and ends to the core, and
  * releases connections that the core has forgotten.
  */
-import { CudaIpcError } from "../../base/errors.js";
+import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
+import type { Log } from "../../base/log-events.js";
 import { acquireIn } from "../../base/scope.js";
 import { openFilesMax } from "../../os/open-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
@@ -16,7 +17,7 @@ import { errorReply } from "../core/error-reply.js";
 import type { HubCore } from "../core/hub-core.js";
 import type { ConnectionId, Outgoing } from "../core/ports.js";
 import type { DescriptorGate } from "../gate/descriptor-gate.js";
-import { describeError } from "../hub-log.js";
+import { codeOf, describeError } from "../hub-log.js";
 import type { EarlierConnection } from "../restart/inheritance.js";
 import { ClientConnection, type ConnectionEvents, type Shared } from "./client-connection.js";
 import { findClientProcess, peerOf } from "./client-process.js";
@@ -26,7 +27,7 @@ import { UserTurns } from "./user-turns.js";
 
 export class ClientConnections {
   readonly #connections = new Map<ConnectionId, ClientConnection>();
-  readonly #log: (line: string) => void;
+  readonly #log: Log;
   readonly #onChange: (change: "admitted" | "forgotten") => void;
   /** Accepted clients that are not admitted yet. */
   readonly newClients: NewClients;
@@ -41,21 +42,23 @@ export class ClientConnections {
    */
   constructor(
     gate: DescriptorGate,
-    log: (line: string) => void,
+    log: Log,
     onChange: (change: "admitted" | "forgotten") => void,
   ) {
     this.#gate = gate;
     this.#log = log;
     this.#onChange = onChange;
     const turns = new UserTurns((error) =>
-      log(`cannot go on with a client: ${describeError(error)}`),
+      log("internal-error", `cannot go on with a client: ${describeError(error)}`, codeOf(error)),
     );
     this.#shared = { turns, unread: new UnreadDescriptors() };
     this.newClients = new NewClients(turns, openFilesMax(), {
       admit: (socket) => this.#admitOrRefuse(socket),
       hangUp: (socket, uid) => gate.closeSocket(socket, uid),
-      onCrowd: (uid) =>
-        log(`user ${uid} connects faster than the hub admits: hung up on some of these clients`),
+      onCrowd: (uid) => {
+        const found = "connects faster than the hub admits: hung up on some of these clients";
+        log("user-too-fast", `user ${uid} ${found}`, { uid });
+      },
     });
   }
 
@@ -75,13 +78,17 @@ export class ClientConnections {
       this.#admit(socket);
       this.#onChange("admitted");
     } catch (error) {
-      this.#log(`refused a client: ${describeError(error)}`);
+      const { pid, uid } = socket.peerCredentials();
+      const event = hasCode(error, "TOO_MANY_FDS") ? "client-not-accepted" : "client-refused";
+      const fields = { pid, uid, ...codeOf(error) };
+      this.#log(event, `refused a client: ${describeError(error)}`, fields);
       try {
         socket.trySend(encodeMessage(errorReply(0, error)));
       } catch (sendError) {
-        this.#log(`could not tell it so: ${describeError(sendError)}`);
+        const message = `could not tell it so: ${describeError(sendError)}`;
+        this.#log("client-disconnected", message, { pid, uid });
       } finally {
-        this.#gate.closeSocket(socket, socket.peerCredentials().uid);
+        this.#gate.closeSocket(socket, uid);
       }
     }
   }
@@ -130,8 +137,11 @@ export class ClientConnections {
 
   /** The other side has hung up. */
   hungUp(id: ConnectionId, reason: unknown): void {
-    const pid = this.#connections.get(id)?.peer.pid;
-    if (reason !== undefined) this.#log(`hung up on process ${pid}: ${describeError(reason)}`);
+    if (reason !== undefined) {
+      const { pid, uid } = this.#connections.get(id)?.peer ?? {};
+      const fields = { pid, uid, ...codeOf(reason) };
+      this.#log("client-hung-up", `hung up on process ${pid}: ${describeError(reason)}`, fields);
+    }
     this.#requireCore().hungUp(id);
     this.#forgetIfEnded(id);
   }
@@ -156,7 +166,7 @@ export class ClientConnections {
       try {
         hasMore = step();
       } catch (error) {
-        this.#log(`cannot release all of a client: ${describeError(error)}`);
+        this.#onReleaseFailure(error);
       }
       if (!hasMore) this.#forgetIfEnded(id);
       return hasMore;
@@ -212,6 +222,8 @@ export class ClientConnections {
         id,
         ClientConnection.start(socket, pidfd, peer, this.#events(id), shared),
       );
+      const { pid, uid } = peer;
+      this.#log("client-connected", `admitted process ${pid} of user ${uid}`, { pid, uid });
     });
   }
 
@@ -220,9 +232,13 @@ export class ClientConnections {
       onPacket: (packet) => this.#onPacket(id, packet),
       onHangUp: (reason) => this.hungUp(id, reason),
       onGone: () => this.#onGone(id),
-      onReleaseFailure: (error) =>
-        this.#log(`cannot release all of a client: ${describeError(error)}`),
+      onReleaseFailure: (error) => this.#onReleaseFailure(error),
     };
+  }
+
+  #onReleaseFailure(error: unknown): void {
+    const message = `cannot release all of a client: ${describeError(error)}`;
+    this.#log("internal-error", message, codeOf(error));
   }
 
   #onPacket(id: ConnectionId, packet: Packet): void {
@@ -238,8 +254,11 @@ export class ClientConnections {
   }
 
   #forgetIfEnded(id: ConnectionId): void {
-    if (!this.#connections.has(id) || this.#requireCore().hasConnection(id)) return;
+    const connection = this.#connections.get(id);
+    if (connection === undefined || this.#requireCore().hasConnection(id)) return;
+    const { pid, uid } = connection.peer;
     this.forget(id);
+    this.#log("client-disconnected", `process ${pid} of user ${uid} is gone`, { pid, uid });
     this.#onChange("forgotten");
   }
 

@@ -2,24 +2,25 @@
  * The hub's listening sockets: the current one, and earlier ones whose file was removed, as long as
  * clients wait in their backlog.
  */
+import type { Log } from "../../base/log-events.js";
 import { releaseAll } from "../../base/scope.js";
 import { FdWatch } from "../../os/fd-watch.js";
 import type { SeqpacketListener } from "../../os/seqpacket-listener.js";
 import { passDescriptors } from "../../os/socket-message.js";
-import { describeError } from "../hub-log.js";
+import { codeOf, describeError } from "../hub-log.js";
 import type { NewClients } from "./new-clients.js";
 
 const PAUSE_MS = 100;
 
 export class Entrance {
   readonly #newClients: NewClients;
-  readonly #log: (line: string) => void;
+  readonly #log: Log;
   readonly #doors = new Set<Door>();
   #listener: SeqpacketListener;
   #timer: NodeJS.Timeout | undefined;
 
   /** Takes over the listener. Lets nobody in before `open`. */
-  constructor(listener: SeqpacketListener, newClients: NewClients, log: (line: string) => void) {
+  constructor(listener: SeqpacketListener, newClients: NewClients, log: Log) {
     this.#listener = listener;
     this.#newClients = newClients;
     this.#log = log;
@@ -60,7 +61,8 @@ export class Entrance {
     try {
       if (!this.#newClients.acceptFrom(door.listener)) this.#closeIfLeft(door);
     } catch (error) {
-      this.#log(`cannot accept a client: ${describeError(error)}`);
+      const message = `cannot accept a client: ${describeError(error)}`;
+      this.#log("client-not-accepted", message, codeOf(error));
       // WHY a pause: with a full table of open files the listener stays readable and would spin.
       for (const { watch } of this.#doors) watch.pause();
       clearTimeout(this.#timer);

@@ -1,8 +1,8 @@
 /**
  * The hub's reaction to each message and each death, as a state machine without sockets, clock or
  * processes. Requests, hang-ups and deaths go in. Replies, hang-ups, records and closed descriptors
- * come out through HubPorts. No port calls back into the core: the end of a client that is hung up
- * on comes in later, from the event loop, so that it changes no table that is being walked.
+ * come out through HubPorts. No port calls back into the core. When the core hangs up on a client,
+ * the client's end comes in later, from the event loop, so no table changes while it is walked.
  */
 import { CudaIpcError } from "../../base/errors.js";
 import { decodeRequest, idOf } from "../../wire/codec.js";
@@ -21,7 +21,7 @@ import type { HubState, StoredRecord } from "../restart/hub-records.js";
 import type { Inheritance } from "../restart/inheritance.js";
 import { checkMayRule, mayRule } from "./access.js";
 import { errorReply } from "./error-reply.js";
-import { hubStatus } from "./hub-report.js";
+import { clientsPage, hubStatus } from "./hub-report.js";
 import { inheritState } from "./inherit-state.js";
 import { ObjectRequests } from "./object-requests.js";
 import { OpenRequests } from "./open-requests.js";
@@ -248,6 +248,10 @@ export class HubCore<Fd> {
         return this.#requests.remove(session, request);
       case "list":
         return this.#requests.list(session, request);
+      case "changes":
+        return this.#requests.changes(session, request);
+      case "clients":
+        return clientsPage(this.#sessions.visibleTo(peer), request.after);
       case "inspect":
         return this.#requests.inspect(session, request);
       case "status":

@@ -1,57 +1,10 @@
-/** Replies about the hub and its objects, limited to what fits into one message. */
-import { limits } from "../../base/limits.js";
-import type { Holder, HubStatus, ObjectSummary, ResultOf } from "../../wire/messages.js";
+/** Replies about the hub and its clients, limited to what fits into one message. */
+import type { ClientStatus, HubStatus, ResultOf } from "../../wire/messages.js";
 import { type Account, quotaFields } from "../limits/quota.js";
-import { isOwned, type Lease, type SharedObject } from "../objects/shared-object.js";
+import { takeFitting } from "./fitting.js";
 import type { HubIdentity, HubPorts } from "./ports.js";
 import type { Held } from "./session-end.js";
 import type { Session } from "./sessions.js";
-
-/** Room for the rest of a reply: its head, a name, and one object with at most 64 dimensions. */
-const REST_BYTES = 8 * 1024;
-
-function summarize<Fd>(object: SharedObject<Fd>): ObjectSummary {
-  const { name, id, published, lifetime, sharing, leases, owner, memory, createdAtMs, descriptor } =
-    object;
-  return {
-    name,
-    object: id,
-    published,
-    lifetime,
-    sharing,
-    leases: leases.size,
-    ownerPid: isOwned(object) ? owner.pid : null,
-    ownerUid: owner.uid,
-    hasMemory: memory !== undefined,
-    createdAtMs,
-    descriptor,
-  };
-}
-
-/** As many of these objects as fit, and the name after which the next page begins. */
-export function listPage<Fd>(inOrder: Iterable<SharedObject<Fd>>): ResultOf<"list"> {
-  const { taken, more } = takeFitting(inOrder, summarize);
-  return { objects: taken, next: more ? (taken.at(-1)?.name ?? null) : null };
-}
-
-/** An object, as many of its holders as fit, and the count of the others. */
-export function inspection<Fd>(object: SharedObject<Fd>): ResultOf<"inspect"> {
-  const { taken } = takeFitting(object.leases.values(), holderOf);
-  return {
-    object: summarize(object),
-    holders: taken,
-    holdersLeftOut: object.leases.size - taken.length,
-  };
-}
-
-function holderOf<Fd>({ session, kind, role, seat }: Lease<Fd>): Holder {
-  const { peer, program } = session;
-  const ofChannel = {
-    ...(role === undefined ? {} : { role }),
-    ...(seat === undefined ? {} : { place: seat }),
-  };
-  return { pid: peer.pid, program, access: kind, ...ofChannel };
-}
 
 /** The session that asks for the status, and whether it may see how much every user uses. */
 export interface StatusAudience<Fd> {
@@ -114,17 +67,23 @@ function* limitsAbove(asking: Account): IterableIterator<HubStatus["limits"][num
   }
 }
 
-function takeFitting<Item, Entry>(
-  items: Iterable<Item>,
-  entryOf: (item: Item) => Entry,
-): { readonly taken: Entry[]; readonly more: boolean } {
-  const taken: Entry[] = [];
-  let byteLength = REST_BYTES;
-  for (const item of items) {
-    const entry = entryOf(item);
-    byteLength += Buffer.byteLength(JSON.stringify(entry)) + 1;
-    if (byteLength > limits.messageBytesMax) return { taken, more: true };
-    taken.push(entry);
-  }
-  return { taken, more: false };
+/** Sessions that this user may see, in order of their numbers, as many as fit. */
+export function clientsPage<Fd>(sessions: Iterable<Session<Fd>>, after = 0): ResultOf<"clients"> {
+  const following = [...sessions].filter(({ id }) => id > after).sort((a, b) => a.id - b.id);
+  const { taken, more } = takeFitting(following, clientOf);
+  return { clients: taken, next: more ? (taken.at(-1)?.session ?? null) : null };
+}
+
+function clientOf<Fd>({ id, peer, program, attached, leases, account }: Session<Fd>): ClientStatus {
+  return {
+    session: id,
+    pid: peer.pid,
+    uid: peer.uid,
+    program,
+    connected: attached,
+    leases: leases.size,
+    waitingOpens: account.used("waitingOpens"),
+    hostBytes: account.used("hostBytes"),
+    deviceBytes: account.used("deviceBytes"),
+  };
 }

@@ -6,13 +6,14 @@ import { CudaIpcError } from "../../base/errors.js";
 import { fdsOf } from "../../wire/descriptor.js";
 import { PRIVATE, type RequestOf, type ResultOf } from "../../wire/messages.js";
 import { checkName } from "../../wire/names.js";
+import { hasOwnFile } from "../../wire/schemas.js";
 import type { Attachments } from "../descriptors/attachments.js";
 import { checkParts } from "../descriptors/check-channel.js";
 import { checkMemory, checkSameMemory, checkUse } from "../descriptors/check-descriptor.js";
 import type { ObjectTable } from "../objects/object-table.js";
 import type { Lease, ObjectMemory, SharedObject } from "../objects/shared-object.js";
 import { checkMayManage, checkMaySee } from "./access.js";
-import { inspection, listPage } from "./hub-report.js";
+import { changesPage, inspection, listPage } from "./object-report.js";
 import type { OpenRequests } from "./open-requests.js";
 import type { ConnectionId, HubPorts } from "./ports.js";
 import type { Session } from "./sessions.js";
@@ -122,7 +123,12 @@ export class ObjectRequests<Fd> {
   }
 
   list(session: Session<Fd>, request: RequestOf<"list">): ResultOf<"list"> {
-    return listPage(this.#objects.index.visibleAfter(session.peer, request.after));
+    const { after, holders = false } = request;
+    return listPage(this.#objects.index.visibleAfter(session.peer, after), holders);
+  }
+
+  changes(session: Session<Fd>, { since }: RequestOf<"changes">): ResultOf<"changes"> {
+    return changesPage(this.#objects.index, session.peer, since);
   }
 
   inspect(session: Session<Fd>, request: RequestOf<"inspect">): ResultOf<"inspect"> {
@@ -143,7 +149,7 @@ export class ObjectRequests<Fd> {
       const found = `${attached.fds.length} descriptors came with it, wanted ${wanted}`;
       throw new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: ${found}`);
     }
-    if (object.descriptor.mechanism !== "memfd")
+    if (!hasOwnFile(object.descriptor))
       checkMayManage(object, session.peer, "bring back the memory of");
     const found = checkMemory(attempt, object.descriptor, attached.fds, this.#ports);
     checkSameMemory(attempt, object, found);

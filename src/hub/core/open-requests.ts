@@ -193,7 +193,7 @@ function grantFor<Fd>(object: SharedObject<Fd>, { role, access }: Open): Grant {
   const { name, descriptor } = object;
   if (!isChannel(object)) {
     if (role === undefined) return { kind: access, role, seat: undefined };
-    const found = `it is of kind ${descriptor.content.kind}, which has no ${role}s`;
+    const found = `it is of kind ${descriptor.content.kind}`;
     throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as a channel: ${found}`);
   }
   if (role === undefined) {

@@ -5,7 +5,7 @@
 import type { MemoryFileFacts } from "../../os/memory-file.js";
 import type { ThreadIdentity } from "../../os/thread-identity.js";
 import type { WithoutWriter } from "../../ring/channel-end.js";
-import type { HubStatus, Reply } from "../../wire/messages.js";
+import type { HubStatus, LostObject, Reply } from "../../wire/messages.js";
 import type { HubRecord } from "../restart/hub-records.js";
 
 /** The server's number for one socket. */
@@ -91,8 +91,8 @@ export interface HubPorts<Fd> {
   isKept(object: number): boolean;
   /** The keeper of the next hub's descriptors, and their counts. Null without a keeper. */
   keeper(): HubStatus["keeper"];
-  /** A pinned object has ended because its memory was lost. Takes a description. */
-  objectLost(description: string): void;
+  /** A pinned object has ended because its memory was lost. */
+  objectLost(description: string, lost: LostObject): void;
   closeFd(fd: Fd): void;
   inspectMemoryFile(fd: Fd): MemoryFileFacts;
   /** Opens host memory anew so that it cannot be mapped writable. The core owns the result. */

@@ -14,6 +14,7 @@ import { Account } from "../limits/quota.js";
 import type { Lease } from "../objects/shared-object.js";
 import type { SessionThread } from "../restart/hub-records.js";
 import type { EarlierConnection } from "../restart/inheritance.js";
+import { mayRule } from "./access.js";
 import type { ConnectionId, Peer, SessionId } from "./ports.js";
 
 const ONE = { clients: 1 };
@@ -92,6 +93,13 @@ export class Sessions<Fd> {
 
   all(): Iterable<Session<Fd>> {
     return this.#sessions.values();
+  }
+
+  /** The hub's user and root see all sessions, others those of their own user. */
+  *visibleTo(peer: Peer): IterableIterator<Session<Fd>> {
+    const seesAll = mayRule(this.#policy.uid, peer);
+    for (const session of this.#sessions.values())
+      if (seesAll || session.peer.uid === peer.uid) yield session;
   }
 
   /** The accounts of all users that the hub ever served, by uid. */

@@ -2,13 +2,9 @@
  * Checks the files and bells of a channel: its clients map the files, and the hub writes into them.
  */
 import { CudaIpcError } from "../../base/errors.js";
+import { channelFdsAt, readerFdsAt } from "../../ring/channel-fds.js";
 import { controlByteLength, PAGE_BYTES } from "../../ring/channel-layout.js";
-import {
-  type ChannelContent,
-  channelFds,
-  channelFdsAt,
-  readerFdsAt,
-} from "../../wire/channel-content.js";
+import { type ChannelContent, channelFds } from "../../wire/channel-content.js";
 import type { HubPorts } from "../core/ports.js";
 import type { Lease } from "../objects/shared-object.js";
 

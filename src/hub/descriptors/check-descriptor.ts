@@ -3,7 +3,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import type { Access } from "../../os/mapping.js";
 import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
 import type { Sharing } from "../../wire/messages.js";
-import { factsOf } from "../../wire/schemas.js";
+import { factsOf, hasOwnFile } from "../../wire/schemas.js";
 import type { HubPorts } from "../core/ports.js";
 import type { SharedObject } from "../objects/shared-object.js";
 import type { ObjectRecord } from "../restart/hub-records.js";
@@ -42,10 +42,10 @@ export function checkMemory<Fd>(
       : undefined;
     if (facts === undefined && !ports.isDeviceMemory(memory))
       throw refuse("the descriptor is not memory of a GPU");
-    inodes.push(descriptor.mechanism === "memfd" ? (facts?.inode ?? null) : null);
+    inodes.push(hasOwnFile(descriptor) ? (facts?.inode ?? null) : null);
     if (facts !== undefined) {
       if (facts.flaw !== undefined) throw refuse(`its memory cannot be used: ${facts.flaw}`);
-      writable = facts.writable && descriptor.mechanism === "memfd";
+      writable = facts.writable && hasOwnFile(descriptor);
       const claimed = descriptor.pooled?.maxBytes ?? descriptor.allocationByteLength;
       if (facts.byteLength < claimed)
         throw refuse(`the descriptor claims ${claimed} bytes, the memory has ${facts.byteLength}`);
@@ -63,7 +63,7 @@ export function checkMemory<Fd>(
     if (!contentSealed) throw refuse("the index is not sealed against writing (F_SEAL_WRITE)");
   }
   if (descriptor.content.kind === "channel") {
-    if (descriptor.mechanism === "memfd" && !writable) throw refuse("the slots are read-only");
+    if (hasOwnFile(descriptor) && !writable) throw refuse("the slots are read-only");
     inodes.push(...checkChannel(descriptor.content, fds, ports, refuse));
   }
   return { inodes, writable };
@@ -85,7 +85,7 @@ export function checkUse<Fd>(
 ): void {
   const refuse: Refuse = (found) =>
     new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
-  const { content, mechanism } = descriptor;
+  const { content } = descriptor;
   const isTimeline = content.kind === "timeline";
   // The hub has to write the end of the timeline when the owner dies.
   if (isTimeline && !writable) throw refuse("its descriptor is read-only");
@@ -97,7 +97,7 @@ export function checkUse<Fd>(
   if (![...hostMemory, ...words].every((fd) => ports.inspectMemoryFile(fd).sealsClosed))
     throw refuse("others could seal its memory: it lacks F_SEAL_SEAL");
   if (sharing.with === "private") return;
-  const isGuarded = mechanism === "memfd" && (isTimeline || sharing.access === "read");
+  const isGuarded = hasOwnFile(descriptor) && (isTimeline || sharing.access === "read");
   const guarded = [...(isGuarded ? hostMemory : []), ...words];
   if (!guarded.some((fd) => ports.inspectMemoryFile(fd).othersMayWrite)) return;
   throw refuse(
@@ -135,7 +135,7 @@ export function checkAccess<Fd>(
   const refuse = (found: string) =>
     new CudaIpcError("READ_ONLY", `Cannot open "${name}" for writing: ${found}`);
   if (descriptor.content.kind === "timeline") throw refuse("only its owner signals a timeline");
-  if (descriptor.mechanism !== "memfd" || memory?.writable) return;
+  if (!hasOwnFile(descriptor) || memory?.writable) return;
   if (!writable) throw refuse("its creator gave a read-only descriptor");
   throw refuse(
     "after a crash of the hub its memory came back read-only, and no writer has brought it yet",

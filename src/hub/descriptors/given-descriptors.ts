@@ -2,7 +2,8 @@
  * Chooses the descriptors for a client that opens an object: as they are, or reopened read-only.
  */
 import { releaseAll } from "../../base/scope.js";
-import { channelFdsAt } from "../../wire/channel-content.js";
+import { channelFdsAt } from "../../ring/channel-fds.js";
+import { hasOwnFile } from "../../wire/schemas.js";
 import type { HubPorts } from "../core/ports.js";
 import type { Grant, ObjectMemory, SharedObject } from "../objects/shared-object.js";
 import { isPage } from "./check-channel.js";
@@ -45,7 +46,7 @@ function chosen<Fd>(
   const { fds, writable } = object.memory as ObjectMemory<Fd>;
   const [memory, ...others] = fds;
   // GPU memory has no read-only descriptors.
-  const isGuarded = kind === "read" && descriptor.mechanism === "memfd" && writable;
+  const isGuarded = kind === "read" && hasOwnFile(descriptor) && writable;
   const at = (index: number): Fd => fds[index] as Fd;
   if (role === "reader") {
     const data = isGuarded ? readOnly(memory) : memory;

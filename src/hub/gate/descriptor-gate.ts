@@ -6,11 +6,13 @@
  */
 import { CudaIpcError, messageOf } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import type { Log } from "../../base/log-events.js";
 import { releaseAll } from "../../base/scope.js";
 import type { Packet, SeqpacketSocket } from "../../os/seqpacket.js";
+import { describeError } from "../hub-log.js";
 import { type GateOrder, GateProcess } from "./gate-process.js";
 
-/** Collects what comes in meanwhile for the same gate: starting one takes 50 ms of CPU time. */
+/** WHY not at once: starting a gate takes 50 ms of CPU time, and more may come for this one. */
 const REPLACE_AFTER_MS = 4_000;
 /** A process that does not block ends far sooner. */
 const ENDS_WITHIN_MS = 1_000;
@@ -61,7 +63,7 @@ export interface UserGate {
 }
 
 export class DescriptorGate {
-  readonly #log: (line: string) => void;
+  readonly #log: Log;
   #active: Gate | undefined;
   #successor: Gate | undefined;
   readonly #ending = new Set<Gate>();
@@ -71,7 +73,7 @@ export class DescriptorGate {
   /** Orders that wait for the next gate. */
   #waiting: (() => void)[] = [];
 
-  constructor(log: (line: string) => void) {
+  constructor(log: Log) {
     this.#log = log;
   }
 
@@ -80,7 +82,7 @@ export class DescriptorGate {
     try {
       this.#requireActive();
     } catch (error) {
-      this.#log(`cannot start a gate yet: ${String(error)}`);
+      this.#log("gate-not-started", `cannot start a gate yet: ${describeError(error)}`);
     }
   }
 
@@ -137,7 +139,7 @@ export class DescriptorGate {
     try {
       return socket.hangUp();
     } catch (error) {
-      this.#log(`cannot empty a socket: ${String(error)}`);
+      this.#log("internal-error", `cannot empty a socket: ${describeError(error)}`);
       return false;
     }
   }
@@ -239,7 +241,7 @@ export class DescriptorGate {
     try {
       this.#successor = this.#startGate();
     } catch (error) {
-      this.#log(`cannot start another gate: ${String(error)}`);
+      this.#log("gate-not-started", `cannot start another gate: ${describeError(error)}`);
       this.#timer = setTimeout(() => this.#replace(), RETRY_AFTER_MS).unref();
     }
   }
@@ -266,7 +268,10 @@ export class DescriptorGate {
     this.#active = gate;
     if (earlier === undefined) return;
     const counts = [...earlier.kept].map(([uid, count]) => `${count} of user ${uid}`).join(", ");
-    this.#log(`descriptors that no hub takes end with their gate: ${counts}`);
+    this.#log(
+      "descriptors-refused",
+      `descriptors that no hub takes end with their gate: ${counts}`,
+    );
     this.#end(earlier);
     earlier.process.retire();
   }
@@ -280,7 +285,7 @@ export class DescriptorGate {
   }
 
   #onFailure(gate: Gate, reason: CudaIpcError): void {
-    this.#log(`a gate failed: ${reason.message}`);
+    this.#log("gate-failed", `a gate failed: ${reason.message}`, { code: reason.code });
     if (gate === this.#successor) this.#successor = undefined;
     if (gate === this.#active) this.#active = undefined;
     this.#end(gate);

@@ -15,6 +15,7 @@ import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
 import { defaults, limits } from "../../base/limits.js";
+import { defaultLogSettings, type LogSettings } from "../../base/log-events.js";
 import { groupIds, userIds } from "../../os/accounts.js";
 import { openFilesMax } from "../../os/open-file.js";
 import { ownUid, ROOT } from "../../os/runtime-folder.js";
@@ -41,6 +42,7 @@ export interface HubSettings {
   /** `Infinity` means that the hub stays. */
   readonly idleMs: number;
   readonly policy: HubPolicy;
+  readonly log: LogSettings;
 }
 
 export function accountNames(): AccountNames {
@@ -66,11 +68,24 @@ export function defaultConfigPath(env: NodeJS.ProcessEnv = process.env): string 
  */
 export function hubSettings(path: string | undefined, flags: HubConfig = NO_CONFIG): HubSettings {
   const file = path ?? defaultConfigPath();
-  const config = overlay(file === undefined ? NO_CONFIG : readHubConfig(file), flags);
+  const ofFile = file === undefined ? NO_CONFIG : readHubConfig(file);
+  const config = overlay(overlay(ofFile, configOfEnvironment()), flags);
   // The clients of this environment look for the hub there.
   const socket = process.env.CUDA_IPC_SOCKET ? undefined : config.socket;
   const policy = policyOf(ownUid(), config, defaultQuotasOf(openFilesMax()));
-  return { file, socket, idleMs: config.idleMs ?? defaults.hubIdleMs, policy };
+  const log = {
+    level: config.logLevel ?? defaultLogSettings.level,
+    format: config.logFormat ?? defaultLogSettings.format,
+  };
+  return { file, socket, idleMs: config.idleMs ?? defaults.hubIdleMs, policy, log };
+}
+
+/** For hubs that `connect()` starts, which get no flags. */
+function configOfEnvironment(env: NodeJS.ProcessEnv = process.env): HubConfig {
+  const { CUDA_IPC_LOG_LEVEL: level, CUDA_IPC_LOG_FORMAT: format } = env;
+  const fields = { ...(level && { logLevel: level }), ...(format && { logFormat: format }) };
+  const source = "the environment (CUDA_IPC_LOG_LEVEL, CUDA_IPC_LOG_FORMAT)";
+  return checkHubConfig(source, fields, accountNames());
 }
 
 /** @throws INVALID_FILE, PERMISSION_DENIED */

@@ -6,6 +6,7 @@ import * as v from "valibot";
 import { parseBytes } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import { type LogFormat, type LogLevel, logFormats, logLevels } from "../../base/log-events.js";
 import type { IdLookup } from "../../os/accounts.js";
 import { defaultQuotas, type HubPolicy, servesOthers, shareOf } from "./policy.js";
 import { type Level, type Quota, quotaFields } from "./quota.js";
@@ -22,6 +23,8 @@ export interface HubConfig {
   readonly socket?: string;
   /** `Infinity` means that the hub never ends for being idle. */
   readonly idleMs?: number;
+  readonly logLevel?: LogLevel;
+  readonly logFormat?: LogFormat;
   readonly users?: HubPolicy["users"];
   readonly groups?: ReadonlySet<number>;
   readonly limits: Readonly<Record<Level, Quotas>>;
@@ -65,6 +68,10 @@ function fields<Entries extends v.ObjectEntries>(entries: Entries) {
   return v.pipe(plainObject(wanted), v.strictObject(entries, wanted));
 }
 
+function oneOf<const T extends string>(words: readonly T[]) {
+  return field(`one of ${words.join(", ")}`, (value) => words.find((word) => word === value));
+}
+
 const bytes = field(`a number of bytes, a size such as "64GiB", or "${UNLIMITED}"`, (value) =>
   typeof value === "string" && value !== UNLIMITED ? parseBytes(value) : countOf(value, 0),
 );
@@ -82,7 +89,7 @@ const quotaEntries = {
   hostBytes: v.optional(bytes),
   deviceBytes: v.optional(bytes),
   messagesPerSecond: v.optional(rate),
-};
+} satisfies Record<keyof Quota, unknown>;
 const quota = fields(quotaEntries);
 const { clients: _, ...clientEntries } = quotaEntries;
 
@@ -106,6 +113,8 @@ const schema = fields({
       return typeof value === "number" && value <= IDLE_MS_MAX ? countOf(value, 0) : undefined;
     }),
   ),
+  logLevel: v.optional(oneOf(logLevels)),
+  logFormat: v.optional(oneOf(logFormats)),
   users: v.optional(v.union([v.literal("all"), v.array(account)], 'a list of users, or "all"')),
   groups: v.optional(v.array(account, "a list of groups")),
   limits: v.optional(
@@ -134,7 +143,7 @@ function countOf(value: unknown, min: number): number | undefined {
 export function checkHubConfig(source: string, value: unknown, names: AccountNames): HubConfig {
   const result = v.safeParse(schema, value, { abortEarly: true });
   if (!result.success) throw refuse(source, result.issues[0]);
-  const { socket, idleMs, users, groups, limits, userLimits } = result.output;
+  const { users, groups, limits, userLimits, ...others } = result.output;
   const idsOf = (
     path: string,
     wanted: string,
@@ -142,8 +151,7 @@ export function checkHubConfig(source: string, value: unknown, names: AccountNam
     list: readonly (string | number)[],
   ) => new Set(list.map((item, index) => idOf(source, `${path}.${index}`, wanted, lookup, item)));
   return {
-    ...(socket === undefined ? {} : { socket }),
-    ...(idleMs === undefined ? {} : { idleMs }),
+    ...setOf(others),
     ...(users === undefined
       ? {}
       : { users: users === "all" ? users : idsOf("users", USER, names.users, users) }),
@@ -183,8 +191,12 @@ function limitsById(
   return byId;
 }
 
-function setOf(quota: Partial<Record<string, number | undefined>> | undefined): Quotas {
-  return Object.fromEntries(Object.entries(quota ?? {}).filter(([, limit]) => limit !== undefined));
+type Defined<T> = { readonly [K in keyof T]?: Exclude<T[K], undefined> };
+
+/** The fields that have a value. */
+function setOf<T extends object>(fields: T | undefined): Defined<T> {
+  const found = Object.entries(fields ?? {}).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(found) as Defined<T>;
 }
 
 function refuse(source: string, issue: v.BaseIssue<unknown>): CudaIpcError {

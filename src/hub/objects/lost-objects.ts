@@ -39,7 +39,7 @@ export class LostObjects {
     const [oldest] = this.#byName.keys();
     if (this.#byName.size > limits.lostObjectsMax && oldest !== undefined)
       this.#byName.delete(oldest);
-    this.#ports.objectLost(`"${name}": ${summaryOf(lost)}`);
+    this.#ports.objectLost(`"${name}": ${summaryOf(lost)}`, lost);
   }
 
   /** Another object has the name now. */

@@ -1,9 +1,11 @@
 /** The objects and leases of a hub by number, name and visibility, with the counts for `status`. */
 import type { Peer } from "../core/ports.js";
+import { ObjectChanges } from "./object-changes.js";
 import type { Lease, SharedObject } from "./shared-object.js";
 import { VisibleNames } from "./visible-names.js";
 
 export class ObjectIndex<Fd> {
+  readonly changes = new ObjectChanges<Fd>();
   readonly #objects = new Map<number, SharedObject<Fd>>();
   readonly #byName = new Map<string, SharedObject<Fd>>();
   readonly #leases = new Map<number, Lease<Fd>>();
@@ -53,6 +55,7 @@ export class ObjectIndex<Fd> {
   add(object: SharedObject<Fd>): void {
     this.addUnsorted(object);
     if (object.named) this.#visibleNames.add(object);
+    this.changes.changed(object);
   }
 
   /** Adds one of many objects. Call `sortNames` after the last one. */
@@ -68,8 +71,9 @@ export class ObjectIndex<Fd> {
   }
 
   /** The object has got its memory back. */
-  memoryFound(): void {
+  memoryFound(object: SharedObject<Fd>): void {
     this.#withoutMemoryCount -= 1;
+    this.changes.changed(object);
   }
 
   unname(object: SharedObject<Fd>): void {
@@ -77,6 +81,7 @@ export class ObjectIndex<Fd> {
     if (object.lifetime === "pinned") this.#pinnedCount -= 1;
     this.#byName.delete(object.name);
     this.#visibleNames.delete(object);
+    this.changes.ended(object);
   }
 
   /** Returns false if the object was deleted before. */
@@ -90,6 +95,7 @@ export class ObjectIndex<Fd> {
     lease.object.leases.add(lease);
     lease.session.leases.set(lease.id, lease);
     this.#leases.set(lease.id, lease);
+    this.changes.changed(lease.object);
   }
 
   /** Returns false if the lease was deleted before. */
@@ -98,6 +104,7 @@ export class ObjectIndex<Fd> {
     lease.object.leases.delete(lease);
     lease.session.leases.delete(lease.id);
     lease.session.unrestored?.delete(lease.id);
+    this.changes.changed(lease.object);
     return true;
   }
 

@@ -88,12 +88,14 @@ export class ObjectTable<Fd> {
       leases: new ObjectLeases(),
       published: false,
       named: true,
+      changedAt: 0,
     };
     const lease: Lease<Fd> = {
       id: this.#nextId(),
       kind: "owner",
       role: isChannel(object) ? "writer" : undefined,
       seat: undefined,
+      sinceMs: fields.createdAtMs,
       session,
       object,
     };
@@ -116,12 +118,14 @@ export class ObjectTable<Fd> {
     if (object.published) return;
     this.#ports.record([{ t: "published", object: object.id }]);
     object.published = true;
+    this.index.changes.changed(object);
   }
 
   /** @throws LIMIT_EXCEEDED */
   lease(object: SharedObject<Fd>, session: Session<Fd>, grant: Grant): Lease<Fd> {
     session.account.charge(`open "${object.name}"`, { leases: 1 });
-    const lease: Lease<Fd> = { id: this.#nextId(), ...grant, session, object };
+    const sinceMs = this.#ports.now();
+    const lease: Lease<Fd> = { id: this.#nextId(), ...grant, session, object, sinceMs };
     try {
       this.#record(session, [leaseRecord(lease)]);
     } catch (error) {
@@ -174,11 +178,11 @@ export class ObjectTable<Fd> {
   /** Takes over memory that a holder brought back, and closes the memory that was there. */
   supply(object: SharedObject<Fd>, memory: ObjectMemory<Fd>): void {
     const earlier = object.memory;
-    if (earlier === undefined) this.index.memoryFound();
+    if (earlier === undefined) this.index.memoryFound(object);
     object.memory = memory;
     this.#ports.memoryArrived(object.id, memory.fds);
     releaseAll([
-      // Holders that ended meanwhile could not be noted in memory that was not there.
+      // The ends of holders could not be written while the memory was missing.
       () => this.#words.settle(object),
       ...(earlier?.fds ?? []).map((fd) => () => this.#ports.closeFd(fd)),
     ]);
@@ -198,13 +202,14 @@ export class ObjectTable<Fd> {
   }
 
   restoreLease(
-    { id, kind, role, place }: LeaseRecord,
+    { id, kind, role, place, sinceMs }: LeaseRecord,
     object: SharedObject<Fd>,
     session: Session<Fd>,
   ): void {
     session.account.take({ leases: 1 });
     if (kind === "owner") session.account.takeHere(costOf(object.descriptor));
-    this.index.addLease({ id, kind, role, seat: place ?? undefined, session, object });
+    const seat = place ?? undefined;
+    this.index.addLease({ id, kind, role, seat, session, object, sinceMs });
   }
 
   /** Ends the objects that nobody can hold any more. Call it after everything is restored. */
@@ -218,7 +223,7 @@ export class ObjectTable<Fd> {
     }
   }
 
-  /** Ends in the memory of channels what an earlier hub had no time to end. */
+  /** Writes the ends into the memory of channels that an earlier hub had no time to write. */
   settleChannels(): void {
     for (const object of [...this.index.objects()]) {
       const isClosed = object.memory !== undefined && this.#words.settle(object);
@@ -253,7 +258,7 @@ export class ObjectTable<Fd> {
     let isClosed = false;
     if (isLost(object) && waitsForWriter(object)) this.lost.add(object);
     releaseAll([
-      // First of all: GPU streams wait for it, and so do their processes.
+      // First, because GPU streams and their processes wait for it.
       () => {
         isClosed = this.#words.ownerLeft(object);
       },

@@ -2,7 +2,6 @@
 import type { WithoutWriter } from "../../ring/channel-end.js";
 import type { ChannelRole } from "../../wire/channel-content.js";
 import { chargedBytes, type Descriptor, fdsOf } from "../../wire/descriptor.js";
-import type { Lifetime, Sharing } from "../../wire/messages.js";
 import type { Session } from "../core/sessions.js";
 import type { Account, Cost } from "../limits/quota.js";
 import type { LeaseRecord, ObjectRecord } from "../restart/hub-records.js";
@@ -16,6 +15,8 @@ export interface Lease<Fd> {
   readonly role: ChannelRole | undefined;
   /** The number of a channel reader's page. Undefined for everybody else. */
   readonly seat: number | undefined;
+  /** When it was granted, in Unix milliseconds. */
+  readonly sinceMs: number;
   /** Descriptors that a reader brought of a channel whose memory was lost with an earlier hub. */
   parts?: readonly Fd[] | undefined;
 }
@@ -29,17 +30,7 @@ export interface ObjectMemory<Fd> {
   readonly writable: boolean;
 }
 
-export interface SharedObject<Fd> {
-  readonly id: number;
-  readonly name: string;
-  readonly lifetime: Lifetime;
-  readonly sharing: Sharing;
-  readonly descriptor: Descriptor;
-  readonly createdAtMs: number;
-  readonly owner: ObjectRecord["owner"];
-  readonly inodes: ObjectRecord["inodes"];
-  /** Whether the creator's descriptor of host memory lets others write. */
-  readonly writable: boolean;
+export interface SharedObject<Fd> extends Omit<ObjectRecord, "t"> {
   /** The account of the user who pays for it; see `chargeHolder`. */
   account: Account;
   readonly leases: ObjectLeases<Fd>;
@@ -47,11 +38,13 @@ export interface SharedObject<Fd> {
   published: boolean;
   /** False after `remove`: from then on only its leases keep it. */
   named: boolean;
+  /** The position of its latest change (object-changes.ts). */
+  changedAt: number;
 }
 
 export type NewObject<Fd> = Omit<
   SharedObject<Fd>,
-  "id" | "leases" | "published" | "named" | "owner" | "account"
+  "id" | "leases" | "published" | "named" | "owner" | "account" | "changedAt"
 > & {
   readonly memory: ObjectMemory<Fd>;
 };

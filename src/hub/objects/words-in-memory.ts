@@ -4,7 +4,7 @@
  * the bells of everybody who may wait for it.
  */
 import { releaseAll } from "../../base/scope.js";
-import { channelFdsAt, readerFdsAt } from "../../wire/channel-content.js";
+import { channelFdsAt, readerFdsAt } from "../../ring/channel-fds.js";
 import type { HubPorts } from "../core/ports.js";
 import {
   freeSeats,
@@ -54,7 +54,7 @@ export class WordsInMemory<Fd> {
   }
 
   /**
-   * Ends in memory that has come back what nobody holds any more.
+   * Writes the missing ends of holders into memory that has come back.
    * @returns whether the writer had closed the channel itself
    */
   settle(object: SharedObject<Fd>): boolean {

@@ -18,7 +18,7 @@ export function sessionRecord<Fd>({ id, peer, program, thread }: Session<Fd>): S
 }
 
 export function objectRecord<Fd>(
-  object: Omit<SharedObject<Fd>, "leases" | "memory" | "account">,
+  object: Omit<SharedObject<Fd>, "leases" | "memory" | "account" | "changedAt">,
 ): ObjectRecord {
   const { id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes, writable } = object;
   return {
@@ -35,9 +35,10 @@ export function objectRecord<Fd>(
   };
 }
 
-export function leaseRecord<Fd>({ id, kind, object, session, role, seat }: Lease<Fd>): LeaseRecord {
+export function leaseRecord<Fd>(lease: Lease<Fd>): LeaseRecord {
+  const { id, kind, object, session, role, seat, sinceMs } = lease;
   const ofChannel = role === undefined ? {} : { role, place: seat ?? null };
-  return { t: "lease", id, object: object.id, session: session.id, kind, ...ofChannel };
+  return { t: "lease", id, object: object.id, session: session.id, kind, sinceMs, ...ofChannel };
 }
 
 /** The parts of an object that its record does not have. */
@@ -66,6 +67,7 @@ export function objectOf<Fd>(record: ObjectRecord, state: RestoredState<Fd>): Sh
     memory: state.memory,
     published: state.published,
     named: state.named,
+    changedAt: 0,
   };
 }
 

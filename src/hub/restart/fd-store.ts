@@ -2,12 +2,13 @@
  * The descriptors that the service manager or keeper keeps for the next hub. A busy manager is told
  * later, in the same order. A new manager is told everything again.
  */
+import type { Log } from "../../base/log-events.js";
 import { releaseAll } from "../../base/scope.js";
 import { FdWatch } from "../../os/fd-watch.js";
 import { inspectMemoryFile, reopenReadOnly, reopenWritable } from "../../os/memory-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { ServiceManager } from "../../os/service-manager.js";
-import { describeError } from "../hub-log.js";
+import { codeOf, describeError } from "../hub-log.js";
 import { nameOf, type StoredKey } from "./stored-names.js";
 
 const RETRY_MS = 20;
@@ -31,7 +32,7 @@ interface Stored {
 }
 
 export interface FdStoreEvents {
-  log(line: string): void;
+  readonly log: Log;
   /**
    * The manager has everything under this key, or it is no longer stored. Called from the event
    * loop.
@@ -47,8 +48,8 @@ export class FdStore {
   readonly #events: FdStoreEvents;
   readonly #stored = new Map<StoredKey, Stored>();
   /**
-   * Keys from the manager, which still has them, that the core has not stored yet. With their
-   * counts.
+   * The keys that the manager still has from an earlier hub and that the core has not stored yet,
+   * with their counts.
    */
   readonly #inherited = new Map<StoredKey, number>();
   /** The keys under which each memory file is stored, by inode. */
@@ -172,9 +173,14 @@ export class FdStore {
       }
     } catch (error) {
       // Not thrown: the object is shared already, and its holders can bring its memory back.
-      this.#events.log(`${key} is not kept for the next hub: ${describeError(error)}`);
+      this.#notKept(key, error);
       this.remove(key);
     }
+  }
+
+  #notKept(what: string, error: unknown): void {
+    const message = `${what} is not kept for the next hub: ${describeError(error)}`;
+    this.#events.log("object-not-kept", message, codeOf(error));
   }
 
   /** Whether the same memory file is stored under another key. Notes it under this key. */
@@ -205,7 +211,7 @@ export class FdStore {
     } catch (error) {
       // WHY everything: this manager will fail for the next word as well. The next manager is told
       // everything.
-      this.#events.log(`what is shared is not kept for the next hub: ${describeError(error)}`);
+      this.#notKept("what is shared", error);
       this.manageless();
       this.#events.onFailure();
       return;

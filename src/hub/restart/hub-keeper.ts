@@ -2,12 +2,12 @@
  * The hub's one keeper. Starts it, gives it what is stored, and replaces it if it ends or stops
  * taking anything.
  */
-
 import { defaults } from "../../base/limits.js";
+import type { Log, LogSettings } from "../../base/log-events.js";
 import { GrowingPause } from "../../base/pause.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { ServiceManager } from "../../os/service-manager.js";
-import { describeError } from "../hub-log.js";
+import { codeOf, describeError } from "../hub-log.js";
 import type { FdStore } from "./fd-store.js";
 import { KeeperProcess } from "./keeper-process.js";
 
@@ -17,8 +17,10 @@ const GOOD_LIFE_MS = 1000;
 export interface HubKeeperOptions {
   /** The command that starts the next hub. */
   readonly command: readonly string[];
+  /** How the keeper logs. */
+  readonly logSettings: LogSettings;
   readonly store: FdStore;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 export class HubKeeper {
@@ -80,9 +82,9 @@ export class HubKeeper {
     )
       return;
     this.#stuckTimer = setTimeout(() => {
-      this.#options.log(
-        `keeper ${this.pid} took nothing for ${defaults.keeperStuckMs} ms: it is killed`,
-      );
+      const { pid } = this;
+      const message = `keeper ${pid} took nothing for ${defaults.keeperStuckMs} ms: it is killed`;
+      this.#options.log("keeper-stuck", message, { pid });
       this.replace();
     }, defaults.keeperStuckMs);
     this.#stuckTimer.unref();
@@ -110,14 +112,12 @@ export class HubKeeper {
   }
 
   #start(): void {
-    const { command, log } = this.#options;
+    const { log } = this.#options;
     try {
-      this.#process = KeeperProcess.start(command, this.#socketPath, () => this.#onEnd());
+      this.#process = KeeperProcess.start(this.#options, this.#socketPath, () => this.#onEnd());
     } catch (error) {
-      log(
-        "cannot start a keeper, so objects without holders would be lost with this hub: " +
-          describeError(error),
-      );
+      const found = "cannot start a keeper, so objects without holders would be lost with this hub";
+      log("keeper-not-started", `${found}: ${describeError(error)}`, codeOf(error));
       this.#startLater();
       return;
     }
@@ -138,7 +138,8 @@ export class HubKeeper {
 
   #onEnd(): void {
     if (performance.now() - this.#startedMs > GOOD_LIFE_MS) this.#pause.reset();
-    this.#options.log(`keeper ${this.pid} has ended: another one replaces it`);
+    const { pid } = this;
+    this.#options.log("keeper-ended", `keeper ${pid} has ended: another one replaces it`, { pid });
     this.#options.store.manageless();
     this.close();
     this.#startLater();

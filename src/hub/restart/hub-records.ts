@@ -50,6 +50,8 @@ export interface LeaseRecord {
   readonly object: number;
   readonly session: number;
   readonly kind: "owner" | "read" | "read-write";
+  /** When it was granted, in Unix milliseconds. */
+  readonly sinceMs: number;
   readonly role?: ChannelRole;
   readonly place?: number | null;
 }
@@ -85,6 +87,7 @@ type PackedLease = readonly [
   object: number,
   session: number,
   kind: LeaseRecord["kind"],
+  sinceMs: number,
   role?: ChannelRole,
   place?: number | null,
 ];
@@ -206,15 +209,15 @@ function applyLease(state: HubState, lease: LeaseRecord): void {
     state.leases.set(lease.id, lease);
 }
 
-function unpack([id, object, session, kind, role, place]: PackedLease): LeaseRecord {
-  const lease = { t: "lease", id, object, session, kind } as const;
+function unpack([id, object, session, kind, sinceMs, role, place]: PackedLease): LeaseRecord {
+  const lease = { t: "lease", id, object, session, kind, sinceMs } as const;
   return role === undefined ? lease : { ...lease, role, place: place ?? null };
 }
 
-function pack({ id, object, session, kind, role, place }: LeaseRecord): PackedLease {
+function pack({ id, object, session, kind, sinceMs, role, place }: LeaseRecord): PackedLease {
   return role === undefined
-    ? [id, object, session, kind]
-    : [id, object, session, kind, role, place ?? null];
+    ? [id, object, session, kind, sinceMs]
+    : [id, object, session, kind, sinceMs, role, place ?? null];
 }
 
 function change(state: HubState, id: number, apply: (object: ObjectState) => void): void {

@@ -4,12 +4,14 @@
  * docs: sd_notify(3), sd_listen_fds(3), "File Descriptor Store".
  */
 import { defaults } from "../../base/limits.js";
+import { defaultLogSettings, type Log, type LogSettings, noLog } from "../../base/log-events.js";
 import { releaseAll } from "../../base/scope.js";
+import { LEAVING } from "../../keeper/keeper-names.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { type Environment, keptFds, receivedFds } from "../../os/received-fds.js";
 import type { SeqpacketListener } from "../../os/seqpacket-listener.js";
 import { ServiceManager } from "../../os/service-manager.js";
-import { describeError } from "../hub-log.js";
+import { codeOf, describeError } from "../hub-log.js";
 import type { ObjectMemory } from "../objects/shared-object.js";
 import { FdStore } from "./fd-store.js";
 import { HubKeeper } from "./hub-keeper.js";
@@ -21,10 +23,10 @@ import { LISTENER, LOCK, objectKey, PASSED_LISTENER, type StoredKey } from "./st
 const STATUS_PAUSE_MS = 1000;
 const RETRY_MS = 1000;
 
-type Log = (line: string) => void;
-
 export interface HubServiceOptions {
   readonly log?: Log;
+  /** How its keeper logs. */
+  readonly logSettings?: LogSettings;
   readonly env?: Environment;
   /** The command that starts this hub again. Without it the hub has no keeper of its own. */
   readonly command?: readonly string[] | undefined;
@@ -53,7 +55,7 @@ export class HubService {
     manager: ServiceManager | undefined,
     options: HubServiceOptions,
   ) {
-    const { log = () => {}, command } = options;
+    const { log = noLog, logSettings = defaultLogSettings, command } = options;
     this.#log = log;
     this.#received = received;
     this.#manager = manager;
@@ -64,7 +66,7 @@ export class HubService {
       onFailure: () => this.#onFailure(),
     });
     if (manager === undefined && command !== undefined)
-      this.#keeper = new HubKeeper({ command, store: this.#store, log });
+      this.#keeper = new HubKeeper({ command, logSettings, store: this.#store, log });
   }
 
   /**
@@ -183,13 +185,17 @@ export class HubService {
     if (!this.restarts || this.#store.has(key)) return true;
     clearTimeout(this.#waiting.get(key)?.timer);
     const timer = setTimeout(() => {
-      this.#log(
-        `object ${object} is published but not kept for the next hub yet: the keeper is too slow`,
-      );
+      const found = "is published but not kept for the next hub yet: the keeper is too slow";
+      this.#log("object-not-kept", `object ${object} ${found}`, { object });
       this.#onSettled(key);
     }, defaults.keptWaitMs);
     this.#waiting.set(key, { object, timer });
     return false;
+  }
+
+  /** Tells the keeper that this hub ends on purpose, for the next one. */
+  leaving(): void {
+    this.#tell(() => this.#keeper?.notify(LEAVING));
   }
 
   /** Tells the service manager or keeper that the hub ends for good. */
@@ -240,7 +246,8 @@ export class HubService {
     try {
       say();
     } catch (error) {
-      this.#log(`could not tell the service manager: ${describeError(error)}`);
+      const message = `could not tell the service manager: ${describeError(error)}`;
+      this.#log("hub-not-told", message, codeOf(error));
     }
   }
 }

@@ -1,7 +1,7 @@
 /**
  * The lines of a journal, from records to bytes and back.
  *
- *   {"t":"journal","version":2,"boot":"..."}      the head: for people, and for other versions
+ *   {"t":"journal","version":3,"boot":"..."}      the head: for people, and for other versions
  *   3610a686 17 {"t":"released","lease":3}        checksum, number of the line, record
  *
  * The checksum covers the number, the record, the version and the boot. So each line proves by
@@ -10,9 +10,10 @@
  */
 import { crc32 } from "node:zlib";
 import { CudaIpcError } from "../../base/errors.js";
+import type { Log } from "../../base/log-events.js";
 import type { StoredRecord } from "./hub-records.js";
 
-const JOURNAL_VERSION = 2;
+const JOURNAL_VERSION = 3;
 
 const NEWLINE = 0x0a;
 const SPACE = 0x20;
@@ -172,23 +173,27 @@ export function isOfThisBoot(
   found: JournalContents,
   { head }: JournalLines,
   bootId: string,
-  log: (line: string) => void,
+  log: Log,
 ): boolean {
   const isOurs = found.head === head;
   if (!isOurs && found.records === 0) {
     if (found.lines > 0 && bootOf(found.head) === bootId) throw otherVersion(path, found);
     if (found.head !== "" || found.isTorn) {
-      log(`does not use ${path}: it is of another boot, or nothing in it can be read`);
+      const message = `does not use ${path}: it is of another boot, or nothing in it can be read`;
+      log("journal-not-used", message, { path });
     }
     return false;
   }
-  if (!isOurs) log(`line 1 of ${path} is damaged; the others say that they are of this boot`);
+  const warn = (message: string, count: number) => log("journal-damaged", message, { path, count });
+  if (!isOurs) warn(`line 1 of ${path} is damaged; the others say that they are of this boot`, 1);
   if (found.damaged > 0) {
     const { damaged, firstDamaged } = found;
     const more = damaged > firstDamaged.length ? " and others" : "";
-    log(`left out ${damaged} damaged lines of ${path}: line ${firstDamaged.join(", ")}${more}`);
+    const list = `${firstDamaged.join(", ")}${more}`;
+    warn(`left out ${damaged} damaged lines of ${path}: line ${list}`, damaged);
   }
-  if (found.missing > 0) log(`${found.missing} lines of ${path} are missing`);
+  const { missing } = found;
+  if (missing > 0) warn(`${missing} lines of ${path} are missing`, missing);
   return true;
 }
 

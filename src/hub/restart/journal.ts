@@ -6,12 +6,13 @@
  */
 import { ftruncateSync } from "node:fs";
 import { CudaIpcError, hasCode, messageOf } from "../../base/errors.js";
+import type { Log } from "../../base/log-events.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import { readFilePart } from "../../os/file-calls.js";
 import { tryLock } from "../../os/file-lock.js";
 import { isAt, openOwnFile } from "../../os/open-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
-import { describeError } from "../hub-log.js";
+import { codeOf, describeError } from "../hub-log.js";
 import { type HubRecord, type HubState, Replay, type StoredRecord } from "./hub-records.js";
 import { isOfThisBoot, JournalLines } from "./journal-lines.js";
 import { JournalRewrite, removeReserve, reserve } from "./journal-rewrite.js";
@@ -23,8 +24,6 @@ const GROWTH_BYTES_MIN = 8 * 1024 * 1024;
 const RETRY_MS = 250;
 
 const GAINS: ReadonlySet<HubRecord["t"]> = new Set(["session", "object", "lease", "published"]);
-
-type Log = (line: string) => void;
 
 export class Journal {
   readonly path: string;
@@ -101,7 +100,7 @@ export class Journal {
     this.#later = later;
   }
 
-  /** @throws SystemError if something is gained and cannot be written. Ends are written later. */
+  /** @throws SystemError if a new fact cannot be written. Ends are written later. */
   append(records: readonly HubRecord[]): void {
     if (this.#isHeld) return;
     const json = records.map((record) => JSON.stringify(record));
@@ -113,7 +112,10 @@ export class Journal {
       if (records.some(({ t }) => GAINS.has(t))) throw error;
       // Only the first: every end would log one, and the log may be on the same full disk.
       if (this.#owed.length === 0)
-        this.#log(`${describeError(error)}; what ends is written down as soon as that can be done`);
+        this.#notWritten(
+          error,
+          `${describeError(error)}; what ends is written down as soon as that can be done`,
+        );
       this.#owed.push(...json);
     }
     if (this.#file.byteLength > this.#compactAtBytes) this.rewrite();
@@ -200,7 +202,11 @@ export class Journal {
   #gaveUp(error: unknown): void {
     this.#retryAtMs = performance.now() + RETRY_MS;
     this.#compactAtBytes = nextCompaction(this.#file.byteLength);
-    this.#log(`cannot write the journal anew: ${describeError(error)}`);
+    this.#notWritten(error, `cannot write the journal anew: ${describeError(error)}`);
+  }
+
+  #notWritten(error: unknown, message: string): void {
+    this.#log("journal-not-written", message, { path: this.path, ...codeOf(error) });
   }
 
   #write(records: readonly string[]): void {

@@ -4,6 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { CudaIpcError } from "../../base/errors.js";
+import type { LogSettings } from "../../base/log-events.js";
 import { ownProgram } from "../../base/own-package.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import { openFile } from "../../os/open-file.js";
@@ -11,6 +12,12 @@ import type { OwnedFd } from "../../os/owned-fd.js";
 import { killProcess, openPidfd, ProcessWatch, pidOf } from "../../os/process-watch.js";
 import { SeqpacketSocket } from "../../os/seqpacket.js";
 import { fromNodeError } from "../../os/system-error.js";
+
+export interface KeeperSettings {
+  /** The command that starts the next hub. */
+  readonly command: readonly string[];
+  readonly logSettings: LogSettings;
+}
 
 export class KeeperProcess {
   readonly pid: number;
@@ -32,10 +39,13 @@ export class KeeperProcess {
   /**
    * Starts one. Whatever is sent to it from now on survives this hub, because the keeper has its
    * end of the socket from the start.
-   * @param command starts the next hub
    * @param socketPath of the hub; the log of the keeper and the next hub lies beside it
    */
-  static start(command: readonly string[], socketPath: string, onEnd: () => void): KeeperProcess {
+  static start(
+    { command, logSettings }: KeeperSettings,
+    socketPath: string,
+    onEnd: () => void,
+  ): KeeperProcess {
     return acquireIn((scope) => {
       const own = <T extends OwnedFd>(fd: T): T => scope.own(fd, (fd) => fd.close());
       const [socket, keeperSocket] = SeqpacketSocket.pair().map(({ fd }) => own(fd)) as [
@@ -45,11 +55,8 @@ export class KeeperProcess {
       const hub = own(required(openPidfd(process.pid)));
       const log = tryOpenLog(`${socketPath}.log`);
       scope.defer(() => log?.close());
-      const pidfd = own(
-        required(
-          spawnKeeper([JSON.stringify(command), socketPath], log, [keeperSocket, socket, hub]),
-        ),
-      );
+      const args = [JSON.stringify(command), socketPath, JSON.stringify(logSettings)];
+      const pidfd = own(required(spawnKeeper(args, log, [keeperSocket, socket, hub])));
       const keeper = new KeeperProcess(socket, pidfd, onEnd);
       releaseAll([keeperSocket, hub, log].map((fd) => () => fd?.close()));
       return keeper;

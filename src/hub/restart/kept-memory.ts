@@ -1,5 +1,6 @@
 /** Checks that kept descriptors are the memory of the objects in the journal, and reopens them. */
 import { CudaIpcError } from "../../base/errors.js";
+import type { Log } from "../../base/log-events.js";
 import { releaseAll } from "../../base/scope.js";
 import { isBell } from "../../os/bell.js";
 import { isDeviceMemory } from "../../os/foreign-fd.js";
@@ -7,7 +8,7 @@ import { inspectMemoryFile, reopenWritable } from "../../os/memory-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { fdsOf } from "../../wire/descriptor.js";
 import { checkMemory, checkSameMemory } from "../descriptors/check-descriptor.js";
-import { describeError } from "../hub-log.js";
+import { codeOf, describeError } from "../hub-log.js";
 import type { ObjectMemory } from "../objects/shared-object.js";
 import type { HubState, ObjectRecord } from "./hub-records.js";
 
@@ -19,7 +20,7 @@ import type { HubState, ObjectRecord } from "./hub-records.js";
 export function keptMemory(
   kept: ReadonlyMap<number, readonly (OwnedFd | undefined)[]>,
   objects: HubState["objects"],
-  log: (line: string) => void,
+  log: Log,
 ): Map<number, ObjectMemory<OwnedFd>> {
   const found = new Map<number, ObjectMemory<OwnedFd>>();
   for (const [object, fds] of kept) {
@@ -34,7 +35,7 @@ export function keptMemory(
 function tryMatch(
   record: ObjectRecord,
   fds: readonly (OwnedFd | undefined)[],
-  log: (line: string) => void,
+  log: Log,
 ): ObjectMemory<OwnedFd> | undefined {
   try {
     if (!fds.every(isPresent)) throw new RangeError("one of its descriptors is missing");
@@ -46,7 +47,9 @@ function tryMatch(
     first.close();
     return { fds: [twin, ...rest], writable: true };
   } catch (error) {
-    log(`the memory of "${record.name}" that was kept is not used: ${describeError(error)}`);
+    const { id: object, name } = record;
+    const message = `the memory of "${name}" that was kept is not used: ${describeError(error)}`;
+    log("object-not-kept", message, { object, name, ...codeOf(error) });
     return undefined;
   }
 }

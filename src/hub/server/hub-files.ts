@@ -9,6 +9,7 @@
  */
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
+import type { Log } from "../../base/log-events.js";
 import { releaseAll } from "../../base/scope.js";
 import { lockHolder, tryLockPath, unlockFile } from "../../os/file-lock.js";
 import { FolderWatch } from "../../os/folder-watch.js";
@@ -16,7 +17,7 @@ import { isAt } from "../../os/open-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { SeqpacketListener } from "../../os/seqpacket-listener.js";
 import { SocketFile } from "../../os/socket-file.js";
-import { describeError } from "../hub-log.js";
+import { codeOf, describeError } from "../hub-log.js";
 import type { Journal } from "../restart/journal.js";
 import { lockPathOf, pidOfListener } from "./hub-start.js";
 
@@ -44,7 +45,7 @@ export interface HubFilesOptions {
   readonly onLock: (lock: OwnedFd) => void;
   /** Called when the hub has another listener. */
   readonly onListener: (listener: SeqpacketListener) => void;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 export class HubFiles {
@@ -116,9 +117,9 @@ export class HubFiles {
       troubles.push(`The files beside the socket cannot be made again: ${describeError(error)}.`);
     }
     for (const trouble of troubles)
-      if (!this.#troubles.includes(trouble)) this.#options.log(trouble);
+      if (!this.#troubles.includes(trouble)) this.#options.log("files-missing", trouble);
     if (troubles.length === 0 && this.#troubles.length > 0)
-      this.#options.log("all files beside the socket are there again");
+      this.#options.log("files-restored", "all files beside the socket are there again");
     this.#troubles = troubles;
     this.#lookLater();
   }
@@ -150,7 +151,7 @@ export class HubFiles {
         );
         return false;
       }
-      log(`the lock ${path} was removed, and is made again`);
+      log("file-remade", `the lock ${path} was removed, and is made again`, { path });
       const earlier = this.#lock;
       this.#lock = lock;
       onLock(lock);
@@ -179,7 +180,8 @@ export class HubFiles {
       return;
     }
     const listener = listen();
-    log(`the socket ${socketPath} was removed, and is made again`);
+    const message = `the socket ${socketPath} was removed, and is made again`;
+    log("file-remade", message, { path: socketPath });
     this.#socketFile = new SocketFile(socketPath);
     onListener(listener);
   }
@@ -187,7 +189,8 @@ export class HubFiles {
   #checkJournal(): void {
     const { journal, log } = this.#options;
     if (journal.isInPlace) return;
-    log(`the journal ${journal.path} was removed, and is written again`);
+    const { path } = journal;
+    log("file-remade", `the journal ${path} was removed, and is written again`, { path });
     journal.rewrite();
   }
 
@@ -220,7 +223,8 @@ export class HubFiles {
       this.#watch = FolderWatch.open(dirname(this.#options.socketPath), () => this.#onChange());
       this.#watched = inode;
     } catch (error) {
-      this.#options.log(`looks at its files from time to time: ${describeError(error)}`);
+      const message = `looks at its files from time to time: ${describeError(error)}`;
+      this.#options.log("files-not-watched", message, codeOf(error));
     }
   }
 

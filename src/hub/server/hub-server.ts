@@ -11,6 +11,7 @@
 import { randomUUID } from "node:crypto";
 import { CudaIpcError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
+import { type Log, noLog } from "../../base/log-events.js";
 import { packageVersion } from "../../base/own-package.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import { prepareBellSignals } from "../../os/bell-signal.js";
@@ -22,7 +23,7 @@ import { Entrance } from "../connections/entrance.js";
 import { HubCore } from "../core/hub-core.js";
 import type { ConnectionId, HubIdentity, HubPorts, SessionId } from "../core/ports.js";
 import { DescriptorGate } from "../gate/descriptor-gate.js";
-import { describeError, LimitedLog } from "../hub-log.js";
+import { codeOf, describeError, LimitedLog } from "../hub-log.js";
 import { defaultQuotasOf, privatePolicy } from "../limits/policy.js";
 import type { HubService } from "../restart/hub-service.js";
 import { contentsOf, type Inheritance } from "../restart/inheritance.js";
@@ -36,6 +37,7 @@ import {
   type HubServerOptions,
   listenAnew,
 } from "./hub-start.js";
+import { logChanges } from "./log-changes.js";
 import { type FileWords, systemPorts } from "./system-ports.js";
 
 type State = "serving" | "stopped" | "left";
@@ -55,7 +57,8 @@ export class HubServer {
   readonly #service: HubService | undefined;
   readonly #idleMs: number;
   readonly #limitedLog: LimitedLog;
-  readonly #log: (line: string) => void;
+  readonly #log: Log;
+  readonly #logsChanges: boolean;
   #idleTimer: NodeJS.Timeout | undefined;
   #settleEnded: () => void = () => {};
 
@@ -66,8 +69,9 @@ export class HubServer {
     this.#words = acquired.words;
     this.#service = options.service;
     this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
-    this.#limitedLog = new LimitedLog(options.log ?? (() => {}));
+    this.#limitedLog = new LimitedLog(options.log ?? noLog);
     this.#log = this.#limitedLog.log;
+    this.#logsChanges = options.logsChanges ?? false;
     this.ended = new Promise((resolve) => {
       this.#settleEnded = resolve;
     });
@@ -140,6 +144,7 @@ export class HubServer {
    * reconnect to it by themselves.
    */
   leave(): void {
+    this.#service?.leaving();
     this.#end("left", [() => this.#journal.settle()]);
   }
 
@@ -155,7 +160,9 @@ export class HubServer {
     }
     const { objectCount } = this.#core;
     if (state.objects.size > 0)
-      this.#log(`an earlier hub left ${contentsOf(state)}; kept: ${objectCount}`);
+      this.#log("hub-inherited", `an earlier hub left ${contentsOf(state)}; kept: ${objectCount}`, {
+        count: objectCount,
+      });
     // Before the first client, so that everything it shares outlives this process.
     const own = { lock: this.#files.lock, listener: this.#entrance.listener };
     this.#service?.begin(this.socketPath, own, (object) => this.#core.kept(object));
@@ -198,7 +205,8 @@ export class HubServer {
     try {
       end();
     } catch (error) {
-      this.#log(`cannot release all at the end: ${describeError(error)}`);
+      const message = `cannot release all at the end: ${describeError(error)}`;
+      this.#log("internal-error", message, codeOf(error));
     }
   }
 
@@ -215,14 +223,20 @@ export class HubServer {
       stop: () => setImmediate(() => this.#endByItself(() => this.stop())),
       restart: () => this.#restart(),
       troubles: () => this.#files.troubles,
-      record: (records) => this.#journal.append(records),
+      record: (records) => {
+        this.#journal.append(records);
+        if (this.#logsChanges) logChanges(this.#log, records);
+      },
       memoryArrived: (object, fds) => this.#service?.store(objectKey(object), fds),
       memoryGone: (object) => this.#service?.remove(objectKey(object)),
       holderArrived: (session, connection) => this.#storeProcess(session, connection),
       holderGone: (session) => this.#service?.remove(sessionKey(session)),
       isKept: (object) => this.#service?.isKept(object) ?? true,
       keeper: () => this.#service?.keeper ?? null,
-      objectLost: (description) => this.#log(`lost ${description}: hub and keeper ended together`),
+      objectLost: (description, { name, byteLength: bytes, ownerPid: pid, ownerUid: uid }) => {
+        const message = `lost ${description}: hub and keeper ended together`;
+        this.#log("object-lost", message, { name, bytes, pid, uid });
+      },
     };
   }
 
@@ -247,7 +261,7 @@ export class HubServer {
     const isIdle = this.#core.connectionCount === 0 && this.#core.objectCount === 0;
     if (this.#state !== "serving" || !isIdle || !Number.isFinite(this.#idleMs)) return;
     this.#idleTimer = setTimeout(() => {
-      this.#log(`no clients and no objects for ${this.#idleMs} ms`);
+      this.#log("hub-ended", `no clients and no objects for ${this.#idleMs} ms`);
       this.#endByItself(() => this.stop());
     }, this.#idleMs);
   }

@@ -2,6 +2,7 @@
 import { setFlagsFromString } from "node:v8";
 import { checkInteger } from "../../base/bytes.js";
 import { CudaIpcError, SystemError } from "../../base/errors.js";
+import { type Log, noLog } from "../../base/log-events.js";
 import { acquireIn, releaseAll, type Scope } from "../../base/scope.js";
 import { openToAll, restrictToOwner } from "../../os/file-calls.js";
 import { isLocked, lockHolder, signLock, tryLockPath } from "../../os/file-lock.js";
@@ -34,8 +35,10 @@ export interface HubServerOptions {
   readonly policy?: HubPolicy | undefined;
   /** The service manager or keeper that starts the next hub. The hub takes it over. */
   readonly service?: HubService | undefined;
-  /** Called with each line of the log. Default: no log. */
-  readonly log?: ((line: string) => void) | undefined;
+  /** Default: no log. */
+  readonly log?: Log | undefined;
+  /** Whether to log each change of an object, a lease or a session. Default: false. */
+  readonly logsChanges?: boolean;
 }
 
 export interface Acquired {
@@ -64,7 +67,7 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
     );
   }
   const lock = scope.own(takeLock(socketPath, service), (lock) => lock.close());
-  const log = options.log ?? (() => {});
+  const log = options.log ?? noLog;
   const passed = service?.takeListener();
   // Somebody may have removed the lock file of a hub that still runs.
   if (passed === undefined) refuseSecondHub(socketPath);

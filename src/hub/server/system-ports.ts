@@ -1,4 +1,5 @@
 /** The ports of the hub's core that are plain system calls and writes to shared memory. */
+import type { Log } from "../../base/log-events.js";
 import { LINE_BYTES, poisonFile } from "../../base/timeline-line.js";
 import { isBell, ringBell } from "../../os/bell.js";
 import { closeMemory, isDeviceMemory } from "../../os/foreign-fd.js";
@@ -8,7 +9,7 @@ import { OwnMemory, UntrustedWords } from "../../os/untrusted-words.js";
 import { beginSeat, endSeat, endWriter, type WithoutWriter } from "../../ring/channel-end.js";
 import { HEADERS_AT, PAGE_BYTES } from "../../ring/channel-layout.js";
 import type { HubPorts } from "../core/ports.js";
-import { describeError } from "../hub-log.js";
+import { codeOf, describeError } from "../hub-log.js";
 
 export type SystemPorts = Pick<
   HubPorts<OwnedFd>,
@@ -27,7 +28,7 @@ export type SystemPorts = Pick<
   | "monotonicMs"
 >;
 
-export function systemPorts(words: FileWords, log: (line: string) => void): SystemPorts {
+export function systemPorts(words: FileWords, log: Log): SystemPorts {
   return {
     closeFd: (fd) => closeFd(fd, log),
     inspectMemoryFile,
@@ -93,20 +94,20 @@ export class FileWords {
 }
 
 /** Logs errors and throws none: the caller may be in the middle of a change for other clients. */
-function closeFd(fd: OwnedFd, log: (line: string) => void): void {
+function closeFd(fd: OwnedFd, log: Log): void {
   try {
     closeMemory(fd);
   } catch (error) {
-    log(describeError(error));
+    log("internal-error", `cannot close a descriptor: ${describeError(error)}`, codeOf(error));
   }
 }
 
 /** Logs errors and throws none: a client can spoil its own shared memory, and nothing else. */
-function attempt<T>(what: string, act: () => T, log: (line: string) => void): T | undefined {
+function attempt<T>(what: string, act: () => T, log: Log): T | undefined {
   try {
     return act();
   } catch (error) {
-    log(`cannot ${what}: ${describeError(error)}`);
+    log("memory-not-written", `cannot ${what}: ${describeError(error)}`, codeOf(error));
     return undefined;
   }
 }

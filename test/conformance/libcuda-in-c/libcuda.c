@@ -86,6 +86,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 CUresult cuDevicePrimaryCtxRetain(CUcontext *retained, CUdevice device) { *retained = &context; return device; }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { GAVE_BACK(device); }
 CUresult cuCtxSetCurrent(CUcontext wanted) { current = wanted; return CUDA_SUCCESS; }
+CUresult cuCtxGetCurrent(CUcontext *found) { *found = current; return CUDA_SUCCESS; }
 static __thread CUcontext pushed[8];
 static __thread int depth;
 CUresult cuCtxPushCurrent_v2(CUcontext wanted) {
@@ -99,7 +100,8 @@ CUresult cuCtxPopCurrent_v2(CUcontext *popped) {
   return cuCtxSetCurrent(pushed[--depth]);
 }
 static void finish_copy(void);
-CUresult cuCtxSynchronize(void) { REQUIRE_CURRENT; finish_copy(); return CUDA_SUCCESS; }
+static CUresult finish_streams(void);
+CUresult cuCtxSynchronize(void) { REQUIRE_CURRENT; finish_copy(); return finish_streams(); }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   REQUIRE_CONTEXT;
@@ -256,7 +258,10 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_pointer, void *pointer
 
 enum kind { COPY, FILL_8, FILL_16, FILL_32, WAIT, WRITE, KERNEL, FREE_POOLED };
 struct operation { enum kind kind; CUdeviceptr to; uint64_t value; size_t count; };
-struct CUstream_st { struct operation queue[OPERATIONS_MAX]; int head; int tail; };
+struct CUstream_st { struct operation queue[OPERATIONS_MAX]; int head; int tail; CUstream next; };
+/* All streams, so that the context can wait for them. The default one has the handle NULL. */
+static struct CUstream_st default_stream;
+static CUstream streams = &default_stream;
 
 /* Runs a launch and frees it; in modules.c. */
 static void run_kernel(void *launch);
@@ -283,13 +288,28 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
   REQUIRE_CONTEXT;
   REQUIRE(flags == CU_STREAM_NON_BLOCKING);
   *stream = calloc(1, sizeof **stream);
+  (*stream)->next = streams;
+  streams = *stream;
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamDestroy_v2(CUstream stream) { free(stream); GAVE_BACK(CUDA_SUCCESS); }
+CUresult cuStreamGetCtx(CUstream stream, CUcontext *found) {
+  REQUIRE_CURRENT;
+  *found = stream == NULL ? current : &context;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream) {
+  CUstream *link = &streams;
+  while (*link != NULL && *link != stream) link = &(*link)->next;
+  if (*link != NULL) *link = stream->next;
+  free(stream);
+  GAVE_BACK(CUDA_SUCCESS);
+}
 
 CUresult cuStreamQuery(CUstream stream) {
   REQUIRE_CONTEXT;
+  if (stream == NULL) stream = &default_stream;
   if (is_lost() && stream->head < stream->tail) told_of_loss = 1;
   if (told_of_loss) return LOST;
   while (stream->head < stream->tail && perform(&stream->queue[stream->head])) stream->head++;
@@ -298,14 +318,27 @@ CUresult cuStreamQuery(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+static CUresult finish_streams(void) {
+  for (CUstream stream = streams; stream != NULL; stream = stream->next) {
+    CUresult status = cuStreamQuery(stream);
+    for (; status == CUDA_ERROR_NOT_READY; status = cuStreamQuery(stream)) usleep(100);
+    if (status != CUDA_SUCCESS) return status;
+  }
+  return CUDA_SUCCESS;
+}
+
 /* Called only for an idle stream, or for the default one. */
 CUresult cuStreamSynchronize(CUstream stream) {
-  if (stream == NULL) return cuCtxSynchronize();
+  if (stream == NULL) {
+    REQUIRE_CURRENT;
+    finish_copy();
+  }
   return cuStreamQuery(stream) == CUDA_SUCCESS ? CUDA_SUCCESS : INVALID;
 }
 
 static CUresult enqueue(CUstream stream, enum kind kind, CUdeviceptr to, uint64_t value, size_t count) {
   REQUIRE_CONTEXT;
+  if (stream == NULL) stream = &default_stream;
   if (stream->tail == OPERATIONS_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
   stream->queue[stream->tail++] = (struct operation){kind, to, value, count};
   if (!is_lost()) cuStreamQuery(stream);

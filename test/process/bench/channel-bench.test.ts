@@ -4,12 +4,14 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
 import { idleChannels } from "../../../bench/channel/idle.js";
 import { MultiProcessService } from "../../../bench/channel/mps.js";
 import { besideTorch, throughStreams } from "../../../bench/channel/on-device.js";
 import { channelSections } from "../../../bench/channel/sections.js";
 import { messageSizes, readerCounts } from "../../../bench/channel/sizes-and-readers.js";
 import { roundTrip, throughput, wake } from "../../../bench/channel/small-messages.js";
+import { watchedChannels } from "../../../bench/channel/watched.js";
 import type { Row } from "../../../bench/measure.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestFolder } from "../../support/test-folder.js";
@@ -60,6 +62,20 @@ describe("the benchmarks of channels", { skip: noCompiler }, () => {
 
   it("measure how long a reader takes to wake, next to C", async () => {
     assert.deepEqual(goals(await wake(small)), ["under 40 us", C_GOAL]);
+  });
+
+  it("measure what diagnostics cost, beside another build", async () => {
+    process.env.BEFORE = fileURLToPath(new URL("../../../src/bundled/index.js", import.meta.url));
+    try {
+      const rows = await watchedChannels({ messages: 4096, rounds: 2 });
+      assert.deepEqual(goals(rows), []);
+      assert.match(
+        rows.map(({ what }) => what).join("\n"),
+        /^before \(2 rounds, .*\nnobody subscribes .*\na subscriber of each /,
+      );
+    } finally {
+      delete process.env.BEFORE;
+    }
   });
 
   it("measure messages of several sizes", async () => {

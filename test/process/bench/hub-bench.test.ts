@@ -7,6 +7,7 @@ import { describe, it } from "node:test";
 import { hubScale } from "../../../bench/hub/hub-scale.js";
 import { producerKilled } from "../../../bench/hub/producer-killed.js";
 import { restart } from "../../../bench/hub/restart.js";
+import { watching } from "../../../bench/hub/watching.js";
 import type { Row } from "../../../bench/measure.js";
 import { checkLeaks } from "../../support/leak-check.js";
 
@@ -44,6 +45,12 @@ describe("the benchmarks of the hub", () => {
     const scale = { objects: 8, clients: 4, processes: 2, rounds: 2 };
     const rows = await producerKilled({ ...scale, arrays: 4, arrayBytes: 64 * 1024 });
     assert.deepEqual(goals(rows), ["within 100 ms of its pidfd", "within 100 ms of its pidfd"]);
+  });
+
+  it("measure what it costs to be watched", async () => {
+    const scale = { objects: 24, clients: 6, watchedMs: 50, messages: 4096, rounds: 1 };
+    const wanted = ["under 5 % of a core", "under 5 % of a core", "less than 1 % slower"];
+    assert.deepEqual(goals(await watching(scale)), wanted);
   });
 
   it("measure how long a keeper takes to restart a hub", async () => {

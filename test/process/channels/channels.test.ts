@@ -55,7 +55,7 @@ describe("channels between processes", () => {
     await kill(holds);
     await soon("the writer is woken", waiting);
     for (let count = 0; count < 100; count += 1) await send();
-    await until("the place is free", () => watched.statistics().readers.length === 1);
+    await until("the seat is free", () => watched.statistics().readers.length === 1);
     writer.close();
     assert.deepEqual(await resultOf(reads), {
       end: "end",

@@ -183,7 +183,7 @@ describe("a channel on the command line", () => {
     assert.match(text, /^n: channel of 8 x uint8\[100\]\n {2}writer +connected\n/);
     assert.match(
       text,
-      /\n {2}READER +RECEIVED +BEHIND +MISSED +PER SECOND +STATE\n +0 +2 +0 +0 +0 +asleep, may be overtaken\n$/,
+      /\n {2}READER +RECEIVED +BEHIND +MISSED +PER SECOND +STATE\n +0 +2 +0 +0 +0 +asleep, lossy\n$/,
     );
     const rates = await rig.json<{ rates: { committed: number } }>(
       "channel",

@@ -116,7 +116,7 @@ export async function eventually<T>(
   }
 }
 
-function outcomeOf(child: ChildProcess): Promise<Outcome> {
+export function outcomeOf(child: ChildProcess): Promise<Outcome> {
   let stdout = "";
   let stderr = "";
   child.stdout?.setEncoding("utf8").on("data", (text: string) => {

@@ -13,6 +13,7 @@ const commands = [
   "ls",
   "inspect",
   "rm",
+  "top",
   "hub",
   "hub serve",
   "hub status",
@@ -21,6 +22,7 @@ const commands = [
   "channel send",
   "channel receive",
   "channel stat",
+  "completion",
 ];
 
 describe("cuda-ipc", () => {
@@ -35,11 +37,15 @@ describe("cuda-ipc", () => {
     assert.match(await rig.ok("help"), /^Usage: cuda-ipc \[options\] \[command\]/);
     assert.equal(await rig.ok("help", "put"), await rig.ok("put", "--help"));
     assert.equal(await rig.ok("help", "hub", "serve"), await rig.ok("hub", "serve", "--help"));
-    for (const words of [["bogus"], ["hub", "bogus"]])
-      assert.match(
-        await rig.fails("USAGE", "help", ...words),
-        /there is no command "(hub )?bogus"/,
-      );
+    const wrong: readonly (readonly [RegExp, ...string[]])[] = [
+      [/unknown command 'hbu'\n\(Did you mean hub\?\)\n/, "hbu"],
+      [/unknown command 'srve'\n\(Did you mean serve\?\)\n/, "hub", "srve"],
+      [/unknown command 'completee'\n\(Did you mean completion\?\)\n/, "completee"],
+      [/unknown command '--version'\n/, "--", "--version"],
+      [/put has no command "x"/, "put", "x"],
+    ];
+    for (const [message, ...words] of wrong)
+      assert.match(await rig.fails("USAGE", "help", ...words), message);
   });
 
   it("lists every command, the environment and the exit codes", async () => {

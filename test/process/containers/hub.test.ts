@@ -9,13 +9,12 @@ import { fileURLToPath } from "node:url";
 import { Actor } from "../../support/actor.js";
 import { inContainer, skipWithoutContainers } from "../../support/container.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { shareAll } from "../../support/share-all.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { soon, until } from "../../support/until.js";
 
 const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
-const CREATES = new URL("./actors/creates-all.js", import.meta.url);
-const OPENS = new URL("./actors/opens-all.js", import.meta.url);
 const WRITES = new URL("../channels/actors/writes.js", import.meta.url);
 const READS = new URL("../channels/actors/reads.js", import.meta.url);
 const WORKER = new URL("../service/actors/worker.js", import.meta.url);
@@ -59,21 +58,7 @@ for (const [place, start] of Object.entries(places)) {
 
     it("share all kinds of objects, and a container's leases end with it", async () => {
       await using hub = await start();
-      await using creator = container(hub, CREATES, "host");
-      assert.equal(await creator.says(), "created");
-      await using opener = container(hub, OPENS, "host");
-      assert.deepEqual(await opener.says(), {
-        pooled: [999, "pool"],
-        bundle: [7, 8, 9],
-        metadata: { unit: "m" },
-        pinned: [1, 2, 3],
-        holders: 2,
-      });
-      creator.goOn();
-      assert.equal(await opener.says(), "signalled");
-      await kill(creator);
-      assert.equal(await opener.says(), "PEER_GONE");
-      assert.deepEqual(await opener.says(), ["pinned"]);
+      await shareAll((program) => container(hub, program, "host"));
     });
 
     it("use channels; a killed reader frees its slots, a killed writer loses nothing", async () => {

@@ -5,6 +5,10 @@ import { describe, it } from "node:test";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
+import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
+import { Device } from "../../../src/gpu/device.js";
+import { receiveOffer } from "../../../src/peer/receive-offer.js";
+import { share } from "../../../src/peer/share.js";
 import { serve } from "../../../src/service/service.js";
 import { connectService } from "../../../src/service/service-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -140,9 +144,76 @@ const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> 
       ),
     /^RangeError: depth must be an integer from 1 to 256, not 0$/,
   ],
+  "a service of something else than a hub": [
+    (hub) => serve(any("x"), "x", { request: SLOT }, any(hub)),
+    /^TypeError: hub must be a Hub, as connect\(\) returns, not "x"$/,
+  ],
+  "a client of something else than a hub": [
+    () => connectService(any("x"), "x"),
+    /^TypeError: hub must be a Hub, as connect\(\) returns, not "x"$/,
+  ],
+  "the name of a timeline": [
+    (hub) => hub.createTimeline(any(5)),
+    /^TypeError: name must be a string, not 5$/,
+  ],
+  "the name of a channel": [
+    (hub) => hub.createChannel(any(5), SLOT),
+    /^TypeError: name must be a string, not 5$/,
+  ],
+  "values that are no array": [
+    (hub) => hub.put("x", any("hello")),
+    /^TypeError: Cannot put "x": values must be a typed array or .*, not "hello"$/,
+  ],
+  "a save of what nobody created": [
+    (hub) => hub.save("nothing", "/x.npy", { timeoutMs: 50 }),
+    /^TIMEOUT: Cannot save "nothing" to "\/x.npy": not done within 50 ms; no process has created "nothing"$/,
+  ],
   "a policy of a service's client": [
     (hub) => connectService(hub, "x", { policy: any("retri") }),
     /^TypeError: policy must be "retry" or "fail", not "retri". Did you mean "retry"\?$/,
+  ],
+};
+
+const calls: Readonly<Record<string, readonly [(array: DeviceArray) => unknown, RegExp]>> = {
+  "sizes in an array": [
+    (array) => array.reshape(any([3, 2])),
+    /^TypeError: reshape\(\) takes numbers: reshape\(3, 2\), not reshape\(\[3,2\]\)$/,
+  ],
+  "axes in an array": [
+    (array) => array.transpose(any([1, 0])),
+    /^TypeError: transpose\(\) takes numbers: transpose\(1, 0\), not transpose\(\[1,0\]\)$/,
+  ],
+  "a range in an array": [
+    (array) => array.slice(any([0, 1])),
+    /^TypeError: Cannot slice: range of axis 0 must be .*, not \[0,1\]$/,
+  ],
+  "a misspelt end of a range": [
+    (array) => array.slice(any({ begin: 1 })),
+    /^TypeError: slice\(\) has no option "begin". It takes: start, stop, step.$/,
+  ],
+  "a source that is no DeviceArray": [
+    (array) => array.copyFrom(any(Float32Array.of(1))),
+    /^TypeError: from must be a DeviceArray, not an object of class Float32Array$/,
+  ],
+  "a comparison with no DeviceArray": [
+    (array) => array.compare(any(5)),
+    /^TypeError: other must be a DeviceArray, not 5$/,
+  ],
+  "values that are a string": [
+    (array) => array.write(any("1")),
+    /^TypeError: Cannot take values as float32: found "1", wanted Float32Array or a plain array$/,
+  ],
+  "a device given by its name": [
+    () => DeviceArray.allocate(any("host"), ITEM),
+    /^TypeError: device must be a Device, such as Device\.open\("host"\), not "host"$/,
+  ],
+  "something to share that is no array": [
+    () => share(any("x")),
+    /^TypeError: Cannot share "x": it is no array and no buffer$/,
+  ],
+  "a path that is no string": [
+    () => receiveOffer(any(5)),
+    /^TypeError: socketPath must be a string, not 5$/,
   ],
 };
 
@@ -192,6 +263,14 @@ describe("a mistake in an argument", () => {
     }
     const { objects, leases, waitingOpens } = await hub.status();
     assert.deepEqual({ objects, leases, waitingOpens }, { objects: 0, leases: 0, waitingOpens: 0 });
+  });
+
+  it("is named by the calls of an array, and by those that need no hub", async () => {
+    using device = Device.open("host");
+    using array = DeviceArray.allocate(device, { dtype: "float32", shape: [2, 3] });
+    for (const [what, [call, wanted]] of Object.entries(calls)) {
+      assert.match(await refusal(() => call(array)), wanted, what);
+    }
   });
 
   it("is refused by connect() before a hub is looked for", async () => {

@@ -79,17 +79,17 @@ describe("a reader of a channel", () => {
       assert.equal(place, 0);
       assert.deepEqual(pageOf(channel.page(0)), [BigInt(lease), readerStates.attached, 5n, 0n]);
       using second = await client.open("c", "reader");
-      assert.equal(second.place, 1);
+      assert.equal(second.seat, 1);
       await assert.rejects(client.open("c", "reader"), code("READERS_FULL"));
       assert.equal(hasRung(channel.roomBell), false);
       if (end === "is killed") await kill(actor);
       else actor.goOn();
-      await until("its place is free", async () => (await holders(client)).length === 2);
+      await until("its seat is free", async () => (await holders(client)).length === 2);
       assert.deepEqual(pageOf(channel.page(0)), [0n, readerStates.none, POISON, 5n]);
       assert.deepEqual([hasRung(channel.roomBell), hasRung(channel.bell(1))], [true, false]);
       assert.equal(word(second.page(), page.lease), BigInt(second.lease));
       using third = await client.open("c", "reader");
-      assert.equal(third.place, 0);
+      assert.equal(third.seat, 0);
     });
   }
 
@@ -146,7 +146,7 @@ describe("a reader of a channel", () => {
     ]);
     assert.equal(hasRung(channel.roomBell), false);
     using second = await client.open("c", "reader");
-    assert.equal(second.place, 1);
+    assert.equal(second.seat, 1);
   });
 });
 
@@ -243,11 +243,11 @@ describe("a channel whose hub is killed", () => {
     assert.deepEqual(await client.inspect("c"), before);
     assert.deepEqual(pageOf(channel.page(0)), [BigInt(lease), readerStates.attached, 5n, 0n]);
     using second = await client.open("c", "reader");
-    assert.equal(second.place, 1);
+    assert.equal(second.seat, 1);
     await kill(actor);
-    await until("its place is free", () => word(observer.page(0), page.lease) === 0n);
+    await until("its seat is free", () => word(observer.page(0), page.lease) === 0n);
     using third = await client.open("c", "reader");
-    assert.equal(third.place, 0);
+    assert.equal(third.seat, 0);
   });
 
   for (const [whenWriterGone, state] of [
@@ -284,7 +284,7 @@ describe("a channel whose hub is killed", () => {
     const [actor] = await holding(testHub, "reader");
     await using _ = actor;
     await restart(testHub, [owner], actor);
-    await until("its place is free", () => word(channel.page(0), page.lease) === 0n);
+    await until("its seat is free", () => word(channel.page(0), page.lease) === 0n);
     await until("the writer is woken", () => hasRung(channel.roomBell));
     assert.deepEqual(pageOf(channel.page(0)), [0n, readerStates.none, POISON, 5n]);
   });

@@ -48,6 +48,13 @@ const suffixes = {
 } as const;
 type Suffix = keyof typeof suffixes;
 
+/** Stops the hub, removes its files, and starts another at its socket. */
+async function displace(first: TestHub): Promise<TestHub> {
+  first.kill("SIGSTOP");
+  for (const suffix of Object.values(suffixes)) rmSync(`${first.socket}${suffix}`, { force: true });
+  return TestHub.start({ folder: first.folder });
+}
+
 describe("a hub whose files are removed", () => {
   checkLeaks();
 
@@ -111,10 +118,7 @@ describe("a hub whose files are removed", () => {
     await using first = await TestHub.start();
     await using client = await first.connect({ reconnect: false });
     using _ = await client.create("kept", { dtype: "uint8", shape: [1] });
-    first.kill("SIGSTOP");
-    for (const suffix of Object.values(suffixes))
-      rmSync(`${first.socket}${suffix}`, { force: true });
-    const second = await TestHub.start({ folder: first.folder });
+    const second = await displace(first);
     first.kill("SIGCONT");
     await until("it knows", async () => {
       return (await client.status()).troubles
@@ -140,10 +144,7 @@ describe("a hub whose files are removed", () => {
   it("takes its files back when the other hub has ended", async () => {
     await using first = await TestHub.start();
     await using client = await first.connect({ reconnect: false });
-    first.kill("SIGSTOP");
-    for (const suffix of Object.values(suffixes))
-      rmSync(`${first.socket}${suffix}`, { force: true });
-    const second = await TestHub.start({ folder: first.folder });
+    const second = await displace(first);
     first.kill("SIGCONT");
     await until("it knows", async () => (await client.status()).troubles.length > 0);
     await using ruler = await second.connect({ reconnect: false });
@@ -157,10 +158,7 @@ describe("a hub whose files are removed", () => {
   it("takes its files back when the other hub was killed, although no file shows it", async () => {
     await using first = await TestHub.start();
     await using client = await first.connect({ reconnect: false });
-    first.kill("SIGSTOP");
-    for (const suffix of Object.values(suffixes))
-      rmSync(`${first.socket}${suffix}`, { force: true });
-    const second = await TestHub.start({ folder: first.folder });
+    const second = await displace(first);
     const keeper = await keeperOf(second);
     first.kill("SIGCONT");
     await until("it knows", async () => (await client.status()).troubles.length > 0);

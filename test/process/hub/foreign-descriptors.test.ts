@@ -155,7 +155,7 @@ describe("memory with an endless write in progress", { skip: skipFuse }, () => {
     assert.equal(leaseOf(), BigInt(opened.result?.lease as number));
     await bystander(hub);
     assert.ok((await reader.ask({ op: "bye" })).ok);
-    await until("the reader's place is free", () => leaseOf() === 0n);
+    await until("the reader's seat is free", () => leaseOf() === 0n);
     assert.ok((await owner.ask({ op: "bye" })).ok);
     const stateOfWriter = () =>
       readFileSync(`/proc/self/fd/${control.number}`).readInt32LE(controlWords.state);

@@ -77,6 +77,7 @@ describe("an array of another machine", { skip: isSkipped }, () => {
     );
     assert.equal(new Set(copies.map(({ object }) => object)).size, 1);
     for (const copy of copies) copy.close();
+    await other.says('copied: "popular"');
     assert.equal(other.log.split('copied: "popular"').length - 1, 1);
   });
 

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
@@ -42,7 +42,14 @@ with cuda_ipc.connect() as hub:
     put = subprocess.run(["cuda-ipc", "put", "numbers", "numbers.bin"], capture_output=True)
     assert put.returncode == 0, put.stderr
     assert hub.open("numbers", timeout=5).tobytes() == bytes(range(8))
+    words = ["complete", "--limit-ms", "30000", "fish", "--", "cuda-ipc", "rm", ""]
+    offered = subprocess.run(["cuda-ipc", *words], capture_output=True, text=True)
+    assert "\\0letters\\t" in offered.stdout, offered
     hub.stop(force=True)
+script = subprocess.run(["cuda-ipc", "completion", "bash"], capture_output=True, text=True)
+assert "complete -F _cuda_ipc cuda-ipc" in script.stdout, script
+with open(f"{sys.prefix}/share/man/man1/cuda-ipc.1") as page:
+    assert page.read().startswith(".TH CUDA"), "no manual page"
 print("tried")
 `;
 
@@ -96,6 +103,15 @@ test("the wheel brings hub and commands into an environment without npm", {
   } finally {
     rmSync(folder, { recursive: true });
   }
+});
+
+test("the package of npm lists the manual page in an array, without which npm ignores it", {
+  skip: !existsSync("dist/cuda-ipc.1") && "needs dist/ (npm run build)",
+}, () => {
+  const { man, files } = JSON.parse(readFileSync("package.json", "utf8"));
+  assert.deepEqual(man, ["./dist/cuda-ipc.1"]);
+  assert.ok(files.includes("dist"));
+  assert.match(readFileSync("dist/cuda-ipc.1", "utf8"), /^\.TH CUDA\\-IPC 1 /);
 });
 
 function unreachable(t: TestContext, what: string, why: string): void {

@@ -43,10 +43,10 @@ describe("channels of a hub that was killed", () => {
     assert.equal(word(channel.page(0), page.lease), BigInt(lease));
     assert.equal(hasRung(other.bell()), false);
     reader.kill("SIGKILL");
-    await until("the place is free", () => word(channel.page(0), page.lease) === 0n);
+    await until("the seat is free", () => word(channel.page(0), page.lease) === 0n);
     await until("the writer is woken", () => hasRung(channel.roomBell));
     using next = await client.open("c", "reader");
-    assert.equal(next.place, 0);
+    assert.equal(next.seat, 0);
     writer.kill("SIGKILL");
     await until(
       "it is awaited",

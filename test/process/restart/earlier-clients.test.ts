@@ -43,7 +43,8 @@ function leave(path: string): void {
   ];
   for (let index = 1; index <= LEASES; index += 1) {
     const kind = index === 1 ? "owner" : "read";
-    records.push({ t: "lease", id: OBJECT + index, object: OBJECT, session: SESSION, kind });
+    const id = OBJECT + index;
+    records.push({ t: "lease", id, object: OBJECT, session: SESSION, kind, sinceMs: 0 });
   }
   const { journal } = Journal.open(path, bootId, () => {});
   journal.append(records);

@@ -57,7 +57,7 @@ describe("a writer that is killed at any access", () => {
 describe("a reader that is killed at any access", () => {
   checkLeaks();
 
-  for (const role of ["reader", "reader that may be overtaken"] as const) {
+  for (const role of ["reader", "lossy reader"] as const) {
     it(`loses its seat and its slots: ${role}`, () => dieAtEach(readerDeed(role)));
   }
 });

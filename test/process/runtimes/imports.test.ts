@@ -5,9 +5,14 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { TestFolder } from "../../support/test-folder.js";
 
-const DOORS = ["index", "doors/service", "doors/peer", "doors/interop", "doors/kernels"].map(
-  (door) => new URL(`../../../src/${door}.js`, import.meta.url).href,
-);
+const DOORS = [
+  "index",
+  "doors/service",
+  "doors/peer",
+  "doors/interop",
+  "doors/kernels",
+  "doors/diagnostics",
+].map((door) => new URL(`../../../src/${door}.js`, import.meta.url).href);
 const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
 
 interface Imitated {

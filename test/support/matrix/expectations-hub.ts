@@ -30,7 +30,7 @@ export const hubExpectations: RoleExpectations = {
     read: "all come back; the read needs no hub",
     write: "all come back; the writing needs no hub",
     close: "all come back; what was closed is not held",
-    reconnect: "all come back all the same",
+    reconnect: "all come back anyway",
   },
   "fd table full": {
     create: [`TOO_MANY_FDS: ${NO_ROOM}`, ["TOO_MANY_FDS"]],
@@ -44,32 +44,32 @@ export const hubExpectations: RoleExpectations = {
     write: "the writing needs no hub",
     close: "works: it needs no descriptor",
     reconnect: [
-      "who finds no room comes back once there is some; calls end with their time limit",
+      "a client that finds no room comes back once there is some; calls end with their time limit",
       ["ok", "TIMEOUT"],
     ],
   },
   "disk full": {
     create: [`DISK_FULL: ${NO_ROOM}`, ["DISK_FULL"]],
     publish: [
-      "DISK_FULL: refused; who waits goes on waiting, and it works once there is room",
+      "DISK_FULL: refused; opens that wait go on waiting, and it works once there is room",
       ["DISK_FULL"],
     ],
     open: [`DISK_FULL: ${NO_ROOM}`, ["DISK_FULL"]],
     read: "the read needs no hub",
     write: "the writing needs no hub",
-    close: "works; the hub writes the end down once there is room",
-    reconnect: "all come back: nothing is gained that would have to be written down",
+    close: "works; the hub records it once there is room",
+    reconnect: "all come back: nothing new must be recorded",
   },
   "memory limit": {
     create: [`OUT_OF_MEMORY: ${NO_ROOM}`, ["OUT_OF_MEMORY"]],
     publish: [
-      "OUT_OF_MEMORY: refused; who waits goes on waiting, and it works once there is room",
+      "OUT_OF_MEMORY: refused; opens that wait go on waiting, and it works once there is room",
       ["OUT_OF_MEMORY"],
     ],
     open: [`OUT_OF_MEMORY: ${NO_ROOM}`, ["OUT_OF_MEMORY"]],
     read: "the read needs no hub",
     write: "the writing needs no hub",
-    close: "works; the hub writes the end down once there is room",
+    close: "works; the hub records it once there is room",
     reconnect: [
       "all come back once there is memory; calls end with their time limit",
       ["ok", "TIMEOUT"],

@@ -5,24 +5,24 @@ const REFUSED = "refused; nothing is left of it, and it works once there is room
 
 export const producerExpectations: RoleExpectations = {
   SIGKILL: {
-    create: "its array is gone, the name is free; who waits for it goes on waiting",
-    publish: "published or not, never half; what was not is gone, and who waits goes on waiting",
+    create: "its array is gone, the name is free; opens that wait for it go on waiting",
+    publish: "published or not, never half; if not, it is gone, and opens that wait go on waiting",
     open: [
       "the open gets all of it, or waits for the next producer until its own time limit",
       ["ok", "TIMEOUT"],
     ],
-    read: "the read gets every byte; the memory stays with who holds it",
+    read: "the read gets every byte; the memory stays with its holders",
     write: "what it wrote is never seen; the name is free",
-    close: "its end is its close; the consumer's close works",
+    close: "its death closes it; the consumer's close works",
     reconnect: "the consumer comes back and reads on; the leases of the dead end",
   },
   SIGSTOP: {
-    create: "goes on where it was; nobody else waits for it",
-    publish: "goes on where it was; others see it published or not",
+    create: "continues where it was; nobody else waits for it",
+    publish: "continues where it was; others see it published or not",
     open: "the open works without it",
     read: "the read works without it",
-    write: "goes on where it was; nothing of it is seen meanwhile",
-    close: "goes on where it was; others are served meanwhile",
+    write: "continues where it was; nothing of it is seen meanwhile",
+    close: "continues where it was; others are served meanwhile",
     reconnect: "comes back when it goes on, with all that it held",
   },
   "socket cut": {
@@ -32,7 +32,7 @@ export const producerExpectations: RoleExpectations = {
     read: "comes back with its leases; the read works",
     write: "comes back with its leases; the writing is whole",
     close: "the lease is given back, by the old connection or the next",
-    reconnect: "comes back all the same, with all that it held",
+    reconnect: "comes back anyway, with all that it held",
   },
   "fd table full": {
     create: [`TOO_MANY_FDS: ${REFUSED}`, ["TOO_MANY_FDS"]],

@@ -17,7 +17,7 @@ export const protections: readonly Protection[] = [
   },
   {
     of: "publish",
-    removed: "the hub publishes before it has written that down",
+    removed: "the hub publishes before it has recorded that",
     seenFailing: ["hub, disk full, publish", "hub, memory limit, publish"],
   },
   {
@@ -37,12 +37,12 @@ export const protections: readonly Protection[] = [
   },
   {
     of: "close",
-    removed: "a hub does not give back what a client that came back does not name",
+    removed: "a hub keeps leases that a reconnected client does not name",
     seenFailing: ["producer, socket cut, close", "consumer, socket cut, close"],
   },
   {
     of: "reconnect",
-    removed: "a client that comes back does not name what it holds",
+    removed: "a client that reconnects does not name what it holds",
     seenFailing: ["producer, socket cut, reconnect", "hub, socket cut, reconnect"],
   },
   {
@@ -63,7 +63,7 @@ export const protections: readonly Protection[] = [
   },
   {
     of: "SIGSTOP",
-    removed: "a wait does not end with its time limit",
+    removed: "a wait does not end at its time limit",
     seenFailing: ["hub, SIGSTOP, create", "hub, SIGSTOP, publish"],
   },
   {
@@ -82,17 +82,17 @@ export const protections: readonly Protection[] = [
   },
   {
     of: "disk full",
-    removed: "the hub goes on where it cannot write its journal",
+    removed: "the hub goes on if it cannot write its journal",
     seenFailing: ["hub, disk full, create", "hub, disk full, publish", "hub, disk full, open"],
   },
   {
     of: "disk full",
-    removed: "the hub keeps the descriptor of an open that it could not write down",
+    removed: "the hub keeps the descriptor of an open that it could not record",
     seenFailing: ["hub, disk full, open"],
   },
   {
     of: "memory limit",
-    removed: "an attempt to come back that fails is the last",
+    removed: "a client gives up after one failed reconnect",
     seenFailing: ["producer, memory limit, reconnect", "consumer, memory limit, reconnect"],
   },
   {

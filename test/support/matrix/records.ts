@@ -86,7 +86,7 @@ function markdown({
     `${run} (${date}, ${commit}, Node ${node}, Linux ${kernel}).`,
     ...roles.flatMap((role) => [`### The ${role} is hit`, table(role, records)]),
     "### Seen to fail",
-    "For each step and each fault, what the code was made to do for a moment, without the protection, and cells that failed then:",
+    "For each step and each fault, one protection was removed for a moment. What the code did then, and cells that failed:",
     protections
       .map(({ of, removed, seenFailing }) => `- ${of}: ${removed}. ${seenFailing.join("; ")}.`)
       .join("\n"),

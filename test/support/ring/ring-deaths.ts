@@ -20,14 +20,14 @@ export interface HubPart {
 
 export interface Deed {
   readonly facts: ChannelFacts;
-  readonly role: "writer" | "reader" | "reader that may be overtaken";
+  readonly role: "writer" | "reader" | "lossy reader";
   /** Prepares the ring. @returns the checks after the death */
   before(rig: RingRig): (hub: HubPart) => void;
 }
 
 export function act(role: Deed["role"], rig: RingRig): void {
   if (role === "writer") write(rig);
-  else read(rig, role === "reader that may be overtaken");
+  else read(rig, role === "lossy reader");
 }
 
 /** The operations of a writer. It dies at some point of them. */
@@ -104,7 +104,7 @@ export function writerDeed(whenFull: WhenFull): Deed {
 }
 
 /** After the death of a reader its seat and its slots are free again. */
-export function readerDeed(role: "reader" | "reader that may be overtaken"): Deed {
+export function readerDeed(role: "reader" | "lossy reader"): Deed {
   return {
     facts: ringFacts({ slots: 3, firstPosition: 5 }),
     role,

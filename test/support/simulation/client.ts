@@ -44,6 +44,8 @@ export class Client {
   deaf = false;
   /** The hub takes no messages of it before this time. */
   pausedUntilMs = 0;
+  /** Where it goes on asking for changes. */
+  changesNext: number | undefined;
   #lastRequest = 0;
 
   constructor(process: SimulatedProcess) {
@@ -87,6 +89,7 @@ export class Client {
     if (message.op === "hello")
       this.#greeted(result as unknown as { session: number; resumed: boolean });
     if (message.op === "restored") this.phase = "in";
+    if (message.op === "changes") this.changesNext = result.next;
     if (message.op !== "create" && message.op !== "open") return;
     const lease = result.lease as number;
     const kind = message.op === "create" ? "owner" : message.access;

@@ -24,6 +24,14 @@ export interface ModelSession {
   connection: ModelConnection;
   unrestored: Set<number> | undefined;
   recorded: boolean;
+  /** What a client knows that has listed everything and asked for the changes since. */
+  view?: ModelView | undefined;
+}
+
+export interface ModelView {
+  next: number;
+  /** By the number of each visible object: its count of leases, and other facts that change. */
+  readonly objects: Map<number, readonly unknown[]>;
 }
 
 export interface ModelLease {

@@ -1,10 +1,10 @@
 /** What a hub must report about itself and its objects. */
 import assert from "node:assert/strict";
-import type { RequestOf } from "../../../src/wire/messages.js";
+import type { RequestOf, ResultOf } from "../../../src/wire/messages.js";
 import { isValidName } from "../../../src/wire/names.js";
 import type { Event } from "./grant-rules.js";
 import { mayOpen } from "./memory-rules.js";
-import type { ModelSession } from "./model.js";
+import type { Model, ModelSession } from "./model.js";
 
 export function inspect(
   { model, judge }: Event,
@@ -39,6 +39,58 @@ export function list({ model, judge }: Event, session: ModelSession, message: Re
   const found = (result.objects as { name: string }[]).map(({ name }) => name);
   assert.deepEqual(found, names.slice(0, found.length));
   assert.equal(result.next, found.length < names.length ? found.at(-1) : null);
+}
+
+/** A client that applies all changes knows what a new list would say. */
+export function changes(
+  { model, judge }: Event,
+  session: ModelSession,
+  { id, since }: RequestOf<"changes">,
+) {
+  const result = judge.ok(session.connection.id, id).result as unknown as ResultOf<"changes">;
+  const { objects, ended, next, more, reset } = result;
+  const { view } = session;
+  if (reset) {
+    session.view = { next, objects: visible(model, session) };
+    return;
+  }
+  assert.ok(since !== undefined && next >= since);
+  session.view = undefined;
+  if (since !== view?.next) return;
+  for (const { object, leases, published, hasMemory, ownerPid, holders } of objects) {
+    assert.equal(holders?.length, leases);
+    view.objects.set(object, [leases, published, hasMemory, ownerPid]);
+  }
+  for (const object of ended) view.objects.delete(object);
+  if (!more) assert.deepEqual(view.objects, visible(model, session));
+  session.view = { ...view, next };
+}
+
+function visible(model: Model, session: ModelSession): Map<number, readonly unknown[]> {
+  const seen = [...model.names.values()].filter((object) => mayOpen(object, session, "read"));
+  return new Map(
+    seen.map(({ id, leases, published, memory, ownerLease }) => {
+      const ownerPid = ownerLease?.session.peer.pid ?? null;
+      return [id, [leases.size, published, memory !== undefined, ownerPid]];
+    }),
+  );
+}
+
+export function clients(
+  { model, judge }: Event,
+  session: ModelSession,
+  { id, after = 0 }: RequestOf<"clients">,
+) {
+  const result = judge.ok(session.connection.id, id).result as unknown as ResultOf<"clients">;
+  const { uid } = session.peer;
+  const seesAll = uid === 0 || uid === model.policy.uid;
+  const seen = [...model.sessions.values()]
+    .filter((other) => other.id > after && (seesAll || other.peer.uid === uid))
+    .sort((one, other) => one.id - other.id)
+    .map((other) => [other.id, other.connection.attached, other.leases.size, other.waits.size]);
+  const found = result.clients.map((it) => [it.session, it.connected, it.leases, it.waitingOpens]);
+  assert.deepEqual(found, seen.slice(0, found.length));
+  assert.equal(result.next, found.length < seen.length ? found.at(-1)?.[0] : null);
 }
 
 export function status(

@@ -77,7 +77,8 @@ export function nextPacket(client: Client, around: Surroundings): Packet {
   if (dice < 940) return { message: { ...head, id, op: "remove", name: name(around) }, held: [] };
   if (dice < 960) return { message: { ...head, id, op: "inspect", name: name(around) }, held: [] };
   if (dice < 975) return { message: { ...head, id, op: "status" }, held: [] };
-  if (dice < 982) return restore(client, around);
+  if (dice < 980) return restore(client, around);
+  if (dice < 988) return { message: changes(id, client, random), held: [] };
   const message = other(client, around);
   // WHY not with "bye": the client has already forgotten what it holds.
   const brings = message.op !== "bye" && random.chance(0.1);
@@ -102,8 +103,15 @@ function other(client: Client, around: Surroundings): Request {
   const { random } = around;
   const id = client.nextId();
   const dice = random.below(100);
-  if (dice < 20)
+  if (dice < 10)
     return { ...head, id, op: "list", ...(random.chance(0.5) ? { after: name(around) } : {}) };
+  if (dice < 20)
+    return {
+      ...head,
+      id,
+      op: "clients",
+      ...(random.chance(0.5) ? { after: 1 + random.below(1000) } : {}),
+    };
   if (dice < 70) {
     client.forgetAll();
     return { ...head, id, op: "bye" };
@@ -112,6 +120,12 @@ function other(client: Client, around: Surroundings): Request {
   if (dice < 72) return { ...head, id, op: "restart" };
   if (dice < 90) return restored(client, id);
   return hello(client, around);
+}
+
+function changes(id: number, client: Client, random: Random): Request {
+  const since = random.chance(0.1) ? random.below(1000) : client.changesNext;
+  const begins = since === undefined || random.chance(0.1);
+  return { ...head, id, op: "changes", ...(begins ? {} : { since }) };
 }
 
 function name({ random, names }: Surroundings): string {

@@ -10,7 +10,7 @@ import { type Event, grant, grantWaiting, restore } from "./grant-rules.js";
 import { isSameProcess } from "./identity.js";
 import { checkCreated, isReady, mayManage, usesOf } from "./memory-rules.js";
 import type { ModelConnection, ModelObject, ModelSession } from "./model.js";
-import { inspect, list, status } from "./report-rules.js";
+import { changes, clients, inspect, list, status } from "./report-rules.js";
 import type { Held } from "./world.js";
 
 /** Exempt from rate limiting: refusing one of these would leak a lease or lose state. */
@@ -91,6 +91,10 @@ function ofSession(event: Event, session: ModelSession, message: Request, held: 
       return inspect(event, session, message);
     case "list":
       return list(event, session, message);
+    case "changes":
+      return changes(event, session, message);
+    case "clients":
+      return clients(event, session, message);
     case "status":
       return status(event, session, message);
   }

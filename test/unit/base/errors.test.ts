@@ -38,6 +38,15 @@ describe("an uncaught error", () => {
     'Cannot create "frame": another object has this name',
   );
 
+  it("has a cause only if there is one", () => {
+    for (const error of [
+      new CudaIpcError("NAME_TAKEN", "x"),
+      new CudaIpcError("NAME_TAKEN", "x", { cause: undefined }),
+    ])
+      assert.equal("cause" in error, false);
+    assert.equal(new CudaIpcError("NAME_TAKEN", "x", { cause: 5 }).cause, 5);
+  });
+
   it("shows code and remedy once when Node prints it", () => {
     const printed = inspect(error);
     assert.match(

@@ -40,7 +40,7 @@ describe("a writer that dies at any access", () => {
 });
 
 describe("a reader that dies at any access", () => {
-  for (const role of ["reader", "reader that may be overtaken"] as const) {
+  for (const role of ["reader", "lossy reader"] as const) {
     it(`loses its seat and its slots: ${role}`, () => dieAtEach(readerDeed(role)));
   }
 });

@@ -8,7 +8,7 @@ const corrupt = (error: unknown) => hasCode(error, "CHANNEL_CORRUPT");
 
 describe("the first position of a reader", () => {
   for (const lossy of [false, true]) {
-    it(`is the one it asked for: ${lossy ? "may be overtaken" : "waited for"}`, () => {
+    it(`is the one it asked for: ${lossy ? "lossy" : "waited for"}`, () => {
       const rig = new RingRig({ slots: 4 });
       const first = (["latest", "oldest", "next"] as const).map((from, seat) =>
         rig.attach({ seat, from, lossy }),

@@ -113,7 +113,7 @@ const KINDS = [
 describe("no side sleeps for ever", () => {
   for (const { whenFull, lossy } of KINDS) {
     for (const slots of [1, 2, 3, 4]) {
-      const name = `${whenFull}, ${slots} slots, ${lossy ? "may be overtaken" : "waited for"}`;
+      const name = `${whenFull}, ${slots} slots, ${lossy ? "lossy" : "waited for"}`;
 
       it(`a writer that falls asleep while a reader releases: ${name}`, () => {
         for (const held of [1, slots]) {

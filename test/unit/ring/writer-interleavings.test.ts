@@ -22,7 +22,7 @@ describe("a writer's operation, interleaved with readers'", () => {
       other.take();
       come(other);
     },
-    "two more that take, one of which may be overtaken": (rig, _, come) => {
+    "two more that take, one of which is lossy": (rig, _, come) => {
       for (const seat of [1, 2]) {
         const other = new Watched(rig, rig.attach({ seat, from: "oldest", lossy: seat === 1 }));
         other.take();

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
   checkServiceName,
+  linkNameOf,
   newWorkerId,
   offersAmong,
   replyName,
@@ -53,5 +54,19 @@ describe("the names of a service", () => {
 
   it("are unique to one worker", () => {
     assert.equal(new Set(Array.from({ length: 1000 }, newWorkerId)).size, 1000);
+  });
+});
+
+describe("linkNameOf", () => {
+  it("takes the names of a link apart", () => {
+    const reply = replyName("a:w", "x9", 12);
+    const link = { service: "a:w", worker: "x9", reply };
+    assert.deepEqual(linkNameOf(reply), { ...link, isRequests: false });
+    assert.deepEqual(linkNameOf(requestName(reply)), { ...link, isRequests: true });
+  });
+
+  it("knows no other names", () => {
+    for (const name of ["frames", ":wx:1", "a:wx", "a:wx:1:reqs", "a:wX:1", "a:w:1"])
+      assert.equal(linkNameOf(name), undefined, name);
   });
 });

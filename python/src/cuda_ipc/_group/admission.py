@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .._place import peer_of
+from .._hub_socket import peer_of
 from .._protocol import LIMIT_FDS, LIMIT_PEER_REQUEST_BYTES
 from ..errors import CudaIpcError
 from .members import Member, member_of, own_member, peer_pidfd, start_ticks

@@ -8,7 +8,7 @@ import os
 from .._deadline import Deadline
 from .._descriptors import check_name
 from .._fds import close_all
-from .._place import hub_socket_path, runtime_socket_path
+from .._hub_socket import hub_socket_path, runtime_socket_path
 from .._protocol import LIMIT_GROUP_SIZE
 from ..groups import Group, run_pauses
 from .admission import Address

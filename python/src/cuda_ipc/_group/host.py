@@ -15,8 +15,8 @@ import time
 
 from .._deadline import Deadline
 from .._fds import close_all, new_bell
+from .._hub_socket import peer_of
 from .._locks import SocketClaim
-from .._place import peer_of
 from .._protocol import (
     DEFAULT_MS_PEER_SILENCE,
     LIMIT_PEER_CLIENTS,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .._deadline import Deadline, GrowingPause
 from .._fds import close_all
-from .._place import peer_of
+from .._hub_socket import peer_of
 from .._protocol import LIMIT_FDS
 from ..errors import CudaIpcError, CudaIpcTimeout, system_error
 from .admission import Address

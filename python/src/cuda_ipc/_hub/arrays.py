@@ -8,7 +8,7 @@ from typing import Any
 from .._data import data_of
 from .._descriptors import (
     Index,
-    Place,
+    MemorySource,
     check_name,
     make_descriptor,
     read_index,
@@ -111,11 +111,11 @@ class HubArrays(Session):
         INVALID_DESCRIPTOR.
         """
 
-        def use(opened: Opened, place: Place, content: Mapping[str, Any]) -> SharedArray:
+        def use(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> SharedArray:
             if content.get("kind") != "array":
                 raise wrong_kind(name, content.get("kind"), "an array")
-            layout = checked_layout(content.get("array"), place.byte_length)
-            memory = place.map(opened.fds.fds[0], access == "read")
+            layout = checked_layout(content.get("array"), source.byte_length)
+            memory = source.map(opened.fds.fds[0], access == "read")
             return SharedArray(self._link, name, opened.held, memory, layout)
 
         return self._open(name, access, wait, timeout, None, use)
@@ -177,13 +177,13 @@ class HubArrays(Session):
     ) -> SharedBundle:
         """Opens a published bundle, such as a model that `cuda-ipc put` loaded. As `open`."""
 
-        def use(opened: Opened, place: Place, content: Mapping[str, Any]) -> SharedBundle:
+        def use(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> SharedBundle:
             if content.get("kind") != "bundle":
                 raise wrong_kind(name, content.get("kind"), "a bundle")
             if len(opened.fds.fds) != 2:
                 raise Refused(f"{len(opened.fds.fds)} descriptors came with a bundle, wanted 2")
-            index = read_index(content, opened.fds.fds[1], place.byte_length)
-            memory = place.map(opened.fds.fds[0], access == "read")
+            index = read_index(content, opened.fds.fds[1], source.byte_length)
+            memory = source.map(opened.fds.fds[0], access == "read")
             return SharedBundle(
                 self._link, name, opened.held, memory, index.layouts, index.metadata
             )

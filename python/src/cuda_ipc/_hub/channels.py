@@ -9,7 +9,7 @@ from .._channel_parts import ReaderParts, WriterParts, new_facts
 from .._deadline import Deadline
 from .._descriptors import (
     ChannelFacts,
-    Place,
+    MemorySource,
     channel_facts,
     check_name,
     make_descriptor,
@@ -19,6 +19,7 @@ from .._leases import HeldLease
 from .._protocol import DEFAULT_MS_EXPLANATION, WRITER_OPEN
 from .._ring_succession import take_over
 from .._ring_words import STATE
+from .._waiting import SPIN_S, Spin
 from ..channel_reader import ChannelReader, check_start
 from ..channel_writer import ChannelWriter
 from ..errors import CudaIpcError
@@ -87,20 +88,35 @@ class HubChannels(HubNames):
         *,
         start: str = "next",
         lossy: bool = False,
+        stream: Any = None,
+        spin: float = SPIN_S,
         wait: bool = True,
         timeout: float | None = REQUEST_S,
     ) -> ChannelReader:
         """Opens a channel for reading.
 
         `start` is "next" (the next message to come), "latest" or "oldest". The writer does not
-        wait for a `lossy` reader, which may miss messages. Raises READERS_FULL, and as `open`.
+        wait for a `lossy` reader, which may miss messages.
+
+        With a `stream` of a GPU, messages come before their data. The stream waits for them, and
+        gives each slot back when it has done its work up to the release. Without, the CPU waits.
+        It is a stream of PyTorch, CuPy or cuda.core, or a handle as an integer.
+
+        Before it sleeps, `next` looks again for up to `spin` seconds; 0 sleeps at once. Raises
+        READERS_FULL, TypeError or ValueError for a wrong stream, and as `open`.
         """
         check_start(start)
+        waits = Spin(spin)
+        if stream is not None:
+            from .._cuda_streams import check_stream
 
-        def use(opened: Opened, facts: ChannelFacts, place: Place) -> ChannelReader:
-            parts = ReaderParts(facts, place, opened.fds, opened.result.get("place"))
+            check_stream(stream)
+
+        def use(opened: Opened, facts: ChannelFacts, source: MemorySource) -> ChannelReader:
+            parts = ReaderParts(facts, source, opened.fds, opened.result.get("place"))
             try:
-                return ChannelReader(self._link, name, opened.held, parts, start, lossy)
+                held = opened.held
+                return ChannelReader(self._link, name, held, parts, start, lossy, stream, waits)
             except BaseException:
                 parts.close()
                 raise
@@ -115,8 +131,8 @@ class HubChannels(HubNames):
         Raises IN_USE if it has a writer, CHANNEL_CORRUPT, and as `open`.
         """
 
-        def use(opened: Opened, facts: ChannelFacts, place: Place) -> ChannelWriter:
-            parts = WriterParts.open(facts, place, opened.fds)
+        def use(opened: Opened, facts: ChannelFacts, source: MemorySource) -> ChannelWriter:
+            parts = WriterParts.open(facts, source, opened.fds)
             try:
                 take_over(name, parts.control, facts, parts.first_position)
                 writer = self._writer(name, opened.held, parts)
@@ -131,13 +147,13 @@ class HubChannels(HubNames):
     def observe_channel(
         self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
     ) -> ChannelObserver:
-        """Observes a channel: its writer, its readers and their counts. It takes no place.
+        """Observes a channel: its writer, its readers and their counts. It takes no seat.
 
         Raises as `open`.
         """
         from ..channel_observer import ChannelObserver
 
-        def use(opened: Opened, facts: ChannelFacts, place: Place) -> ChannelObserver:
+        def use(opened: Opened, facts: ChannelFacts, source: MemorySource) -> ChannelObserver:
             return ChannelObserver(name, opened.held, facts, opened.fds.fds)
 
         return self._open_channel(name, "read", wait, timeout, "observer", use)
@@ -148,13 +164,23 @@ class HubChannels(HubNames):
         *,
         start: str = "next",
         lossy: bool = False,
+        stream: Any = None,
+        spin: float = SPIN_S,
         wait: bool = True,
         timeout: float | None = REQUEST_S,
     ) -> ChannelReader:
         """As `open_channel`, for asyncio."""
         return await self._in_thread(
             timeout,
-            lambda left: self.open_channel(name, start=start, lossy=lossy, wait=wait, timeout=left),
+            lambda left: self.open_channel(
+                name,
+                start=start,
+                lossy=lossy,
+                stream=stream,
+                spin=spin,
+                wait=wait,
+                timeout=left,
+            ),
         )
 
     async def resume_channel_async(
@@ -172,12 +198,12 @@ class HubChannels(HubNames):
         wait: bool,
         timeout: float | Deadline | None,
         role: str,
-        use: Callable[[Opened, ChannelFacts, Place], T],
+        use: Callable[[Opened, ChannelFacts, MemorySource], T],
     ) -> T:
-        def checked(opened: Opened, place: Place, content: Mapping[str, Any]) -> T:
+        def checked(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> T:
             if content.get("kind") != "channel":
                 raise wrong_kind(name, content.get("kind"), "a channel")
-            return use(opened, channel_facts(content, place), place)
+            return use(opened, channel_facts(content, source), source)
 
         return self._open(name, access, wait, timeout, role, checked)
 
@@ -185,7 +211,7 @@ class HubChannels(HubNames):
         return ChannelWriter(self._link, name, held, parts, lambda: self._who_reads(name, held))
 
     def _who_reads(self, name: str, held: HeldLease) -> dict[int, str]:
-        """The readers of a channel by place. Empty if the hub does not answer at once."""
+        """The readers of a channel by seat. Empty if the hub does not answer at once."""
         try:
             info, holders = self.inspect(name, DEFAULT_MS_EXPLANATION / 1000)
         except CudaIpcError:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from .._connection import Result
 from .._deadline import Deadline
-from .._descriptors import Place, check_name, checked_descriptor
+from .._descriptors import MemorySource, check_name, checked_descriptor
 from .._fds import SharedFds
 from .._layout import Refused
 from .._leases import HeldLease
@@ -108,7 +108,7 @@ class Session:
         wait: bool,
         timeout: float | Deadline | None,
         role: str | None,
-        use: Callable[[Opened, Place, Mapping[str, Any]], T],
+        use: Callable[[Opened, MemorySource, Mapping[str, Any]], T],
     ) -> T:
         check_name(name)
         if access not in ("read", "read-write"):
@@ -135,8 +135,8 @@ class Session:
         try:
             if len(opened.fds.fds) == 0:
                 raise Refused("it came without file descriptors")
-            place, content = checked_descriptor(reply.result.get("descriptor"))
-            return self._keep(use(opened, place, content))
+            source, content = checked_descriptor(reply.result.get("descriptor"))
+            return self._keep(use(opened, source, content))
         except Refused as refused:
             opened.held.release()
             raise CudaIpcError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._descriptors import Place, check_name, make_descriptor, timeline_offset, wrong_kind
+from .._descriptors import MemorySource, check_name, make_descriptor, timeline_offset, wrong_kind
 from .._fds import SharedFds
 from .._memory import check_file, create_file
 from .._protocol import LINE_BYTES, POISON
@@ -49,11 +49,11 @@ class HubTimelines(Session):
     ) -> Timeline:
         """Opens a timeline of another process. As `open`."""
 
-        def use(opened: Opened, place: Place, content: Mapping[str, Any]) -> Timeline:
+        def use(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> Timeline:
             if content.get("kind") != "timeline":
                 raise wrong_kind(name, content.get("kind"), "a timeline")
-            offset = timeline_offset(content, place)
-            words = _map_line(opened.fds.fds[0], offset, place)
+            offset = timeline_offset(content, source)
+            words = _map_line(opened.fds.fds[0], offset, source)
             return Timeline(self._link, name, opened.held, words, offset)
 
         return self._open(name, "read", wait, timeout, None, use)
@@ -67,6 +67,6 @@ class HubTimelines(Session):
         )
 
 
-def _map_line(fd: int, offset: int, place: Place) -> Words:
-    check_file(fd, place.allocation_byte_length, "the memory file")
+def _map_line(fd: int, offset: int, source: MemorySource) -> Words:
+    check_file(fd, source.allocation_byte_length, "the memory file")
     return Words(fd, offset + LINE_BYTES, writable=False)

@@ -1,6 +1,6 @@
 """The reply to one request while the handler makes it.
 
-The slot is lent only when the handler asks for it: a channel lends one slot at a time, and a slow
+The slot is loaned only when the handler asks for it: a channel loans one slot at a time, and a slow
 handler must not hold up the others.
 """
 
@@ -18,7 +18,7 @@ from .promise import Promise, Steps, Wait, run, run_async
 if TYPE_CHECKING:
     from .worker_link import WorkerLink
 
-_NO_LIMIT = Deadline("lend a slot", None)
+_NO_LIMIT = Deadline("loan a slot", None)
 
 
 class ReplyOptions(TypedDict, total=False):
@@ -40,7 +40,7 @@ class Reply:
         self._is_open = True
 
     def loan(self) -> SlotToFill:
-        """Lends the slot to fill. It is sent when the handler returns.
+        """Loans the slot to fill. It is sent when the handler returns.
 
         Other replies to the same client wait until then. Without a loan the reply has only meta.
         Raises PEER_GONE if the client is gone, CLOSED; TypeError if the service has no `reply`.
@@ -55,7 +55,7 @@ class Reply:
         link = self._link
         if not link.has_reply_data:
             raise TypeError(
-                "Cannot lend a slot: this service replies with meta only. Give serve() the "
+                "Cannot loan a slot: this service replies with meta only. Give serve() the "
                 "argument reply."
             )
         if self._slot is not None:
@@ -83,7 +83,7 @@ class Reply:
             raise
 
     def _commit(self, raw: bytes, options: ReplyOptions) -> None:
-        """Sends the slot that was lent. Call it with the link's lock held."""
+        """Sends the slot that was loaned. Call it with the link's lock held."""
         assert self._slot is not None
         self._slot.commit(raw, options.get("shape"), options.get("byte_length"))
         self._close()

@@ -22,5 +22,5 @@ if (channel.role === "writer") {
   writeWord(channel.control, control.ready + 64, 7n);
   writeSmallWord(channel.control, control.state, writerStates.open);
 }
-say({ lease: channel.lease, place: channel.place ?? null });
+say({ lease: channel.lease, place: channel.seat ?? null });
 if ((await told()) === "close") writeSmallWord(channel.control, control.state, writerStates.closed);

@@ -4,7 +4,7 @@ import { argument, failed, obey } from "../../../support/matrix/obedience.js";
 import { READY_ID } from "../../../support/matrix/orders.js";
 
 process.umask(0o077);
-const log = (line: string): void => void process.stderr.write(`${line}\n`);
+const log = (_event: string, message: string): void => void process.stderr.write(`${message}\n`);
 const refuse = (): never => {
   throw new TypeError("A hub takes no orders");
 };

@@ -4,7 +4,7 @@ import { HubServer } from "../../../../src/hub/server/hub-server.js";
 import { argument, say } from "../../../support/actor-side.js";
 
 process.umask(0o077);
-const log = (line: string): void => void process.stderr.write(`${line}\n`);
+const log = (_event: string, message: string): void => void process.stderr.write(`${message}\n`);
 try {
   const hub = HubServer.start({ socket: argument(0), idleMs: Number.POSITIVE_INFINITY, log });
   process.once("SIGTERM", () => hub.stop());

@@ -64,7 +64,12 @@ describe("printErrors", () => {
       /^If the hub stays silent, /,
     ],
     ["TIMEOUT", "The demo was not done within 60 s", /^Raise timeoutMs/],
-    ["FILE_EXISTS", 'Cannot write "x": the file is there already', /--force/],
+    [
+      "TIMEOUT",
+      'Cannot open "x": not done within 10 ms; no process has created "x"',
+      /^Start the process that publishes it, /,
+    ],
+    ["FILE_EXISTS", 'Cannot write "x": the file is there already', / with --force\.$/],
     [
       "FILE_EXISTS",
       'Cannot write "a\nb": something other than a file is there',

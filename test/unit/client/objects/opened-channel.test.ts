@@ -7,8 +7,9 @@ import { createBell } from "../../../../src/os/bell.js";
 import { closeFds } from "../../../../src/os/foreign-fd.js";
 import { createMemoryFile } from "../../../../src/os/memory-file.js";
 import type { OwnedFd } from "../../../../src/os/owned-fd.js";
+import { channelFdsAt } from "../../../../src/ring/channel-fds.js";
 import { PAGE_BYTES } from "../../../../src/ring/channel-layout.js";
-import { type ChannelRole, channelFdsAt } from "../../../../src/wire/channel-content.js";
+import type { ChannelRole } from "../../../../src/wire/channel-content.js";
 import { ChannelClient, channelFiles } from "../../../support/channel-client.js";
 import { checkLeaks } from "../../../support/leak-check.js";
 import { channelOf, hostArray } from "../../../support/messages.js";
@@ -131,7 +132,7 @@ describe("a channel that is opened", () => {
       await using client = await rig.connect();
       rig.answer = truth(role, rig.all);
       const channel = await client.open("c", role);
-      assert.deepEqual([channel.role, channel.place], [role, role === "reader" ? 1 : undefined]);
+      assert.deepEqual([channel.role, channel.seat], [role, role === "reader" ? 1 : undefined]);
       const asked = await rig.scripted.heard("open");
       assert.deepEqual(
         [asked.role, asked.access],

@@ -15,14 +15,14 @@ import { LegacyMemory } from "../../../../src/gpu/memory/legacy-memory.js";
 import { Mapping } from "../../../../src/os/mapping.js";
 import { openFile } from "../../../../src/os/open-file.js";
 import { ownIdentity } from "../../../../src/os/process-identity.js";
-import type { MarkPlace } from "../../../../src/wire/ipc-documents.js";
+import type { MarkLocation } from "../../../../src/wire/ipc-documents.js";
 import { interceptDriver } from "../../../support/intercept-driver.js";
 import { checkLeaks } from "../../../support/leak-check.js";
 
 const code = (wanted: ErrorCode) => (error: unknown) => hasCode(error, wanted);
 
 /** Reads a mark as an importer does. */
-function wordAt({ fd, slot }: MarkPlace): bigint {
+function wordAt({ fd, slot }: MarkLocation): bigint {
   const file = openFile(`/proc/self/fd/${fd}`, "read");
   const mapping = Mapping.shared(file, limits.exportsPerDeviceMax * 8, "read");
   try {
@@ -39,17 +39,17 @@ describe("export marks", () => {
   it("hold their generation until they end; the next in the slot is larger", () => {
     const marks = new ExportMarks();
     const [first, other] = [marks.add(), marks.add()];
-    assert.notEqual(first.place.slot, other.place.slot);
+    assert.notEqual(first.location.slot, other.location.slot);
     assert.deepEqual(
-      [wordAt(first.place), wordAt(other.place)],
+      [wordAt(first.location), wordAt(other.location)],
       [first, other].map((it) => BigInt(it.generation)),
     );
     first.end();
-    assert.equal(wordAt(first.place), 0n);
+    assert.equal(wordAt(first.location), 0n);
     const next = marks.add();
-    assert.deepEqual(next.place, first.place);
+    assert.deepEqual(next.location, first.location);
     assert.ok(next.generation > other.generation);
-    assert.equal(wordAt(next.place), BigInt(next.generation));
+    assert.equal(wordAt(next.location), BigInt(next.generation));
     marks.close();
     marks.close();
   });
@@ -66,23 +66,23 @@ describe("export marks", () => {
 
   it("cannot be opened in their own process", () => {
     const marks = new ExportMarks();
-    const { place } = marks.add();
-    assert.throws(() => ImportedMarks.open(ownIdentity(), place, "it"), code("OWN_HANDLE"));
+    const { location } = marks.add();
+    assert.throws(() => ImportedMarks.open(ownIdentity(), location, "it"), code("OWN_HANDLE"));
     marks.close();
   });
 
   it("end before their memory is freed, even if freeing fails", () => {
     let found: bigint | undefined;
-    let place: MarkPlace | undefined;
+    let location: MarkLocation | undefined;
     const after = (call: string) => {
-      if (call !== "freeLegacy" || place === undefined) return;
-      found = wordAt(place);
+      if (call !== "freeLegacy" || location === undefined) return;
+      found = wordAt(location);
       throw new CudaIpcError("CUDA_ERROR", "Cannot free: made to fail");
     };
     const device = Device.open("host", () => interceptDriver(createHostDriver(), { after }));
     const buffer = DeviceBuffer.allocate(device, 1, { mechanism: "legacy" });
-    ({ place } = LegacyMemory.handleOf(buffer.memory, "buffer").mark);
-    assert.notEqual(wordAt(place), 0n);
+    ({ location } = LegacyMemory.handleOf(buffer.memory, "buffer").mark);
+    assert.notEqual(wordAt(location), 0n);
     assert.throws(() => buffer.close(), code("CUDA_ERROR"));
     assert.equal(found, 0n);
     device.close();

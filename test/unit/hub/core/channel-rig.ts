@@ -1,7 +1,8 @@
 /** A core with one channel "c" of connection 1, for each test. Call `begin` before each test. */
 import assert from "node:assert/strict";
 import { privatePolicy } from "../../../../src/hub/limits/policy.js";
-import { type ChannelContent, channelFdsAt } from "../../../../src/wire/channel-content.js";
+import { channelFdsAt } from "../../../../src/ring/channel-fds.js";
+import type { ChannelContent } from "../../../../src/wire/channel-content.js";
 import type { Sharing } from "../../../../src/wire/messages.js";
 import { CoreRig, HUB_UID } from "../../../support/core-rig.js";
 import { channelOf } from "../../../support/messages.js";

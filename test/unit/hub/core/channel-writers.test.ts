@@ -271,7 +271,7 @@ describe("a channel after a crash of the hub", () => {
   });
 
   it("reads a journal without roles and seats", () => {
-    const old = { t: "lease", id: 3, object: 1, session: 2, kind: "read" } as const;
+    const old = { t: "lease", id: 3, object: 1, session: 2, kind: "read", sinceMs: 5 } as const;
     create();
     open(2);
     const text = JSON.stringify(rig.records);

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import type { MemoryFileFacts } from "../../../../src/os/memory-file.js";
-import { channelFdsAt, wordsByteLength } from "../../../../src/wire/channel-content.js";
+import { channelFdsAt } from "../../../../src/ring/channel-fds.js";
+import { wordsByteLength } from "../../../../src/wire/channel-content.js";
 import { peerOf } from "../../../support/core-rig.js";
 import { channelOf, gpuArray, hostArray } from "../../../support/messages.js";
 import {

@@ -103,7 +103,7 @@ describe("a hub's configuration", () => {
   const mistakes: readonly (readonly [unknown, string])[] = [
     [
       [],
-      "the document is [], wanted an object with any of socket, idleMs, users, groups, limits, userLimits",
+      "the document is [], wanted an object with any of socket, idleMs, logLevel, logFormat, users, groups, limits, userLimits",
     ],
     [null, "the document is null, wanted an object with"],
     [
@@ -115,6 +115,8 @@ describe("a hub's configuration", () => {
       "limits.user.bytes is no field of a hub's configuration, wanted an object with any of clients, objects",
     ],
     [{ limits: { client: { clients: 1 } } }, "limits.client.clients is no field"],
+    [{ logLevel: "loud" }, 'logLevel is "loud", wanted one of error, warn, info, debug'],
+    [{ logFormat: true }, "logFormat is true, wanted one of text, json"],
     [{ limits: { users: {} } }, "limits.users is no field"],
     [{ limits: 5 }, "limits is 5, wanted an object with any of hub, user, client"],
     [

@@ -35,7 +35,7 @@ class Rig {
   readonly settled: string[] = [];
   failures = 0;
   readonly store = new FdStore({
-    log: (line) => this.lines.push(line),
+    log: (_event, message) => void this.lines.push(message),
     onSettled: (key) => this.settled.push(key),
     onProgress: () => {},
     onFailure: () => {

@@ -38,6 +38,7 @@ const lease = (id: number, of: number, by: number): HubRecord => ({
   object: of,
   session: by,
   kind: "owner",
+  sinceMs: 5,
 });
 const all: readonly HubRecord[] = [
   session(1),

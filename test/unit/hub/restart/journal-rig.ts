@@ -2,6 +2,7 @@
  * A journal in a folder of its own for each test. Call `begin` before each test, and `end` after
  * it.
  */
+import type { Log } from "../../../../src/base/log-events.js";
 import type {
   HubRecord,
   HubState,
@@ -28,7 +29,14 @@ export const session: SessionRecord = {
   groups: [],
   program: "p",
 };
-export const lease: LeaseRecord = { t: "lease", id: 3, object: 2, session: 1, kind: "owner" };
+export const lease: LeaseRecord = {
+  t: "lease",
+  id: 3,
+  object: 2,
+  session: 1,
+  kind: "owner",
+  sinceMs: 1,
+};
 export const object: ObjectRecord = {
   t: "object",
   id: 2,
@@ -47,7 +55,7 @@ export let folder: TestFolder;
 export let path: string;
 /** The lines of the log. */
 export const lines: string[] = [];
-const log = (line: string) => lines.push(line);
+const log: Log = (_event, message) => void lines.push(message);
 
 export function begin(): void {
   folder = new TestFolder();

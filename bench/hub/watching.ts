@@ -1,0 +1,118 @@
+/**
+ * Measures the cost of watching: the hub's CPU time while 10,000 objects are watched every second,
+ * and the throughput of a channel that is watched ten times a second.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { comparedWith, figureOf, measureInTurns, valueFrom } from "../channel/in-turns.js";
+import { throughChannel } from "../channel/programs.js";
+import type { Row } from "../measure.js";
+import { HelperProcess } from "./helper-process.js";
+import { HubProcess } from "./hub-process.js";
+import { cpuMs } from "./process-facts.js";
+
+export interface WatchingOptions {
+  readonly objects: number;
+  readonly clients: number;
+  readonly watchedMs: number;
+  readonly messages: number;
+  readonly rounds: number;
+}
+
+const FULL_SCALE: WatchingOptions = {
+  objects: 10_000,
+  clients: 50,
+  watchedMs: 10_000,
+  messages: 10_000_000,
+  rounds: 9,
+};
+
+const CPU_GOAL_PERCENT = 5;
+const SLOWDOWN_MAX = 1.01;
+const OFTEN_MS = 100;
+
+export async function watching(options: WatchingOptions = FULL_SCALE): Promise<Row[]> {
+  return [...(await cpuRows(options)), ...(await channelRows(options))];
+}
+
+/** Three watchers stand for top, a dashboard and metrics at the same time. */
+async function cpuRows({ objects, clients, watchedMs }: WatchingOptions): Promise<Row[]> {
+  await using hub = await HubProcess.start();
+  await using crowd = new HelperProcess("crowd");
+  const order = { clients, objectsEach: objects / clients, byteLength: 4096, first: 0 };
+  await crowd.tell("join", { socket: hub.socket, ...order });
+  const rows: Row[] = [];
+  await using first = await watcher(hub, 1000);
+  const one = await sharesOfCore(hub, first, watchedMs);
+  await using second = await watcher(hub, 1000);
+  await using third = await watcher(hub, 1000);
+  await second.tell("looks");
+  const three = await sharesOfCore(hub, third, watchedMs);
+  const goal = { goal: `under ${CPU_GOAL_PERCENT} % of a core` };
+  const scale = `${objects} objects, ${clients} clients, watched every second`;
+  for (const [by, { hubPercent }] of [
+    ["one watcher", one],
+    ["three watchers", three],
+  ] as const) {
+    const met = hubPercent < CPU_GOAL_PERCENT;
+    rows.push({
+      what: `CPU of the hub, ${scale} by ${by}`,
+      value: hubPercent,
+      unit: "%",
+      ...goal,
+      met,
+    });
+  }
+  rows.push({ what: "CPU of a watcher", value: one.watcherPercent, unit: "%" });
+  return rows;
+}
+
+/** Resolves once it has looked, because the first look lists everything. */
+async function watcher(hub: HubProcess, intervalMs: number): Promise<HelperProcess> {
+  const process = new HelperProcess("watcher");
+  await process.tell("begin", { socket: hub.socket, intervalMs });
+  while ((await process.tell<number>("looks").catch(() => 0)) === 0) await sleep(10);
+  return process;
+}
+
+async function sharesOfCore(hub: HubProcess, watching: HelperProcess, watchedMs: number) {
+  // The first looks of the watchers cause later work, mostly garbage collection.
+  await sleep(Math.min(2000, watchedMs));
+  const before = { hub: cpuMs(hub.pid), watcher: cpuMs(watching.pid) };
+  const startMs = performance.now();
+  await sleep(watchedMs);
+  const percent = 100 / (performance.now() - startMs);
+  return {
+    hubPercent: (cpuMs(hub.pid) - before.hub) * percent,
+    watcherPercent: (cpuMs(watching.pid) - before.watcher) * percent,
+  };
+}
+
+async function channelRows({ messages, rounds }: WatchingOptions): Promise<Row[]> {
+  await using plainHub = await HubProcess.start();
+  await using watchedHub = await HubProcess.start();
+  await using watching = await watcher(watchedHub, OFTEN_MS);
+  const options = { device: "host", iterations: messages };
+  const found = await measureInTurns(
+    {
+      plain: throughChannel("channel-throughput", plainHub, options),
+      watched: throughChannel("channel-throughput", watchedHub, options),
+    },
+    { rounds, by: "mean" },
+  );
+  await watching.tell("looks");
+  const mean = (times: { readonly mean: number }) => times.mean;
+  const plain = figureOf(found.plain, mean);
+  const ratio = figureOf(found.watched, mean) / plain;
+  const what = "a message of 64 bytes through a channel";
+  return [
+    { what: `${what} that nobody watches`, ...valueFrom(found.plain, mean), unit: "us" },
+    {
+      what: `${what} that is watched ten times a second`,
+      ...valueFrom(found.watched, mean),
+      unit: "us",
+      ...comparedWith("that", ratio),
+      goal: "less than 1 % slower",
+      met: ratio < SLOWDOWN_MAX,
+    },
+  ];
+}

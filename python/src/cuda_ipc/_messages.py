@@ -1,0 +1,145 @@
+"""The messages that a reader takes and gives back. It never waits for the writer."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from ._channel_parts import ReaderParts, given_streams
+from ._ring_message import Taken
+from ._ring_reader import RingReader
+from .channel_message import Message
+from .errors import CudaIpcError, closed
+
+if TYPE_CHECKING:
+    from ._channel_streams import ReaderStreams
+    from ._cuda_streams import GivenStreams, Stream
+    from ._leases import HeldLease
+    from ._link import Link
+
+
+class Messages:
+    def __init__(
+        self,
+        link: Link,
+        name: str,
+        held: HeldLease,
+        parts: ReaderParts,
+        start: str,
+        lossy: bool,
+        stream: object,
+    ) -> None:
+        self.name = name
+        self._closed = True
+        self._link = link
+        self._held = held
+        self._parts = parts
+        self._is_on_gpu = parts.memory.buffer is None
+        self._stride = parts.facts.slot_stride
+        self._slots = parts.facts.slots
+        # A message whose data a stream of the writer has not written yet.
+        self._pending: Taken | None = None
+        # Both are made for the first stream.
+        self._given: GivenStreams | None = None
+        self._streams: ReaderStreams | None = None
+        self._stream = self._given_stream(stream)
+        self._ring = RingReader(
+            name,
+            parts.control,
+            parts.page,
+            parts.facts,
+            parts.first_position,
+            parts.seat,
+            held.lease,
+            start,
+            lossy,
+            parts.room,
+            Message,
+        )
+
+    def try_next(self) -> Message | None:
+        """The next message, or None if it is not there yet.
+
+        Raises CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if a lossy reader holds
+        too many messages.
+        """
+        if self._closed or self._link.forked:
+            self._refuse()
+        if self._streams is not None:
+            self._streams.look()
+        taken = self._pending
+        while True:
+            if taken is None:
+                taken = self._ring.try_take()
+                if taken is None:
+                    return None
+            if taken.ready_at > 0:
+                is_ready = self._ring.readiness(taken)
+                self._pending = None
+                if is_ready is None:  # its writer died before the data were there
+                    self._ring.lose(taken)
+                    taken = None
+                    continue
+                if not is_ready:
+                    if self._stream is None:
+                        self._pending = taken
+                        return None
+                    self._use_streams().await_data(self._stream, taken)
+            taken._reader = self  # type: ignore[attr-defined]
+            return taken  # type: ignore[return-value]
+
+    def _given_stream(self, stream: object) -> Stream | None:
+        """None if none was given. Raises TypeError, ValueError."""
+        if stream is None:
+            return None
+        if self._given is None:
+            self._given = given_streams(self._parts.memory)
+        return self._given.find(stream)
+
+    def _use_streams(self) -> ReaderStreams:
+        if self._streams is None:
+            from ._channel_streams import ReaderStreams
+
+            self._streams = ReaderStreams(self._ring, self._parts.control, self._parts.page)
+        return self._streams
+
+    def _is_ready(self, message: Message) -> bool:
+        if self._closed:
+            closed(f'read channel "{self.name}"')
+        is_ready = message.ready_at == 0 or self._ring.readiness(message)
+        if is_ready is None:
+            raise CudaIpcError(
+                "PEER_GONE",
+                f'Cannot use message {message.sequence} of channel "{self.name}": its writer died '
+                "before its data were there",
+            )
+        return is_ready
+
+    def _release(self, message: Message, stream: Any) -> None:
+        memory = self._parts.memory
+        by = self._stream if stream is None else self._given_stream(stream)
+        if by is None and self._is_on_gpu:
+            memory.finish()
+        # A view that is left sees later messages from here on.
+        with contextlib.suppress(AttributeError, BufferError):
+            message._data.release()
+        if by is None:
+            self._ring.release(message)
+        else:
+            self._use_streams().release(message, by)
+
+    def _bytes_of(self, message: Message) -> memoryview:
+        buffer = self._parts.memory.buffer
+        if buffer is None:
+            raise CudaIpcError(
+                "UNSUPPORTED",
+                f'Cannot give the bytes of channel "{self.name}": it lies on a GPU; use '
+                "message.array",
+            )
+        start = message.position % self._slots * self._stride
+        return buffer[start : start + message.byte_length]
+
+    def _refuse(self) -> None:
+        if self._closed:
+            closed(f'read channel "{self.name}"')
+        self._link.check(f'read channel "{self.name}"')

@@ -1,0 +1,134 @@
+"""The slots that a writer loans, one at a time. They are committed or given back.
+
+It never waits, except for the GPU when a slot is committed without a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ._channel_parts import WriterParts, given_streams
+from ._message_format import encode_meta, size_of
+from ._ring_writer import RingWriter
+from .channel_slot import Slot
+from .errors import CudaIpcError
+
+if TYPE_CHECKING:
+    from ._channel_streams import WriterStreams
+    from ._cuda_streams import GivenStreams, Stream
+    from ._leases import HeldLease
+    from ._link import Link
+
+
+class SlotLoans:
+    def __init__(self, link: Link, name: str, held: HeldLease, parts: WriterParts) -> None:
+        self.name = name
+        self._link = link
+        self._held = held
+        self._parts = parts
+        self._loaned: Slot | None = None
+        self._ring = RingWriter(
+            name, parts.control, parts.facts, parts.first_position, parts.pages, parts.bells
+        )
+        # Both are made for the first stream.
+        self._given: GivenStreams | None = None
+        self._streams: WriterStreams | None = None
+
+    def _reserve(self, by: Stream | None) -> Slot | None:
+        ring = self._ring
+        if not ring.reserve():
+            return None
+        if (ring.any_gpu or self._streams is not None) and not self._order(by):
+            return None
+        slot = Slot(self, ring.slot, False, by)
+        self._loaned = slot
+        return slot
+
+    def _given_stream(self, stream: object) -> Stream | None:
+        """None if none was given. Raises TypeError, ValueError."""
+        if stream is None:
+            return None
+        if self._given is None:
+            self._given = given_streams(self._parts.memory)
+        return self._given.find(stream)
+
+    def _order(self, by: Stream | None) -> bool:
+        """Orders the stream after all others that use the slot. False if the CPU has to wait."""
+        if by is None and self._streams is None:
+            return not self._ring.pending_releases()
+        return self._use_streams().order(by)
+
+    def _use_streams(self) -> WriterStreams:
+        if self._streams is None:
+            from ._channel_streams import WriterStreams
+
+            self._streams = WriterStreams(self._ring, self._parts.control, self._parts.pages)
+            self._held.on_goodbye = self._finish
+        return self._streams
+
+    def _finish(self) -> None:
+        if self._streams is not None:
+            self._streams.finish()
+
+    def _without_room(self, by: Stream | None) -> Slot | None:
+        """What comes of a full channel at once; None if it is waited for."""
+        facts = self._parts.facts
+        if facts.when_full == "drop-newest":
+            slot = Slot(self, facts.slots, True, by)
+            self._loaned = slot
+            return slot
+        if facts.when_full == "error":
+            raise CudaIpcError(
+                "CHANNEL_FULL",
+                f'Cannot write to channel "{self.name}": all of its {facts.slots} slots are taken',
+            )
+        return None
+
+    def _fill(self, slot: Slot, data: Any, meta: Any, shape: Any, stream: Any) -> int | None:
+        written = slot._write(data)
+        length = None if shape is not None else written
+        return self._commit(slot, meta, shape, length, stream, is_there=True)
+
+    def _commit(
+        self,
+        slot: Slot,
+        meta: Any,
+        shape: int | Sequence[int] | None,
+        byte_length: int | None,
+        stream: Any,
+        is_there: bool = False,
+    ) -> int | None:
+        """`is_there` says that nothing of this process still writes to the slot."""
+        facts = self._parts.facts
+        lengths, size = size_of(self.name, facts, shape, byte_length)
+        flags, raw = encode_meta(self.name, meta, facts.meta_bytes_max)
+        if self._link.forked:
+            self._link.check(f'write to channel "{self.name}"')
+        memory = self._parts.memory
+        by = slot._stream if stream is None else self._given_stream(stream)
+        ready_at = 0
+        if by is None and memory.buffer is None and not is_there:
+            memory.finish()
+        if not slot._is_dropped:
+            if by is not None:
+                ready_at = self._use_streams().fill(by)
+            elif self._streams is not None:
+                self._streams.filled_by_cpu()
+        slot._end()
+        self._loaned = None
+        if slot._is_dropped:
+            self._ring.drop()
+            return None
+        own = lengths if lengths is not None and size != facts.slot_bytes else None
+        if lengths is not None and lengths != facts.shape:
+            own = lengths
+        return self._ring.commit(size, flags, raw, own, ready_at)
+
+    def _abort(self, slot: Slot) -> None:
+        self._loaned = None
+        if slot._stream is None or slot._is_dropped or self._link.forked:
+            return
+        # The stream may still write to the slot, so the next message must not get it.
+        self._use_streams().fill(slot._stream)
+        self._ring.pass_over()

@@ -1,0 +1,96 @@
+/** Replies about objects and their holders, limited to what fits into one message. */
+import { limits } from "../../base/limits.js";
+import type { HeldObject, Holder, ObjectSummary, ResultOf } from "../../wire/messages.js";
+import type { ObjectIndex } from "../objects/object-index.js";
+import { isOwned, type Lease, type SharedObject } from "../objects/shared-object.js";
+import { mayOpen } from "./access.js";
+import { Fitting, takeFitting } from "./fitting.js";
+import type { Peer } from "./ports.js";
+
+/** The holders of one object in a list of objects. */
+const HOLDERS_BYTES_MAX = 16 * 1024;
+
+function summarize<Fd>(object: SharedObject<Fd>): ObjectSummary {
+  const { name, id, published, lifetime, sharing, leases, owner, memory, createdAtMs, descriptor } =
+    object;
+  return {
+    name,
+    object: id,
+    published,
+    lifetime,
+    sharing,
+    leases: leases.size,
+    ownerPid: isOwned(object) ? owner.pid : null,
+    ownerUid: owner.uid,
+    hasMemory: memory !== undefined,
+    createdAtMs,
+    descriptor,
+  };
+}
+
+function withHolders<Fd>(object: SharedObject<Fd>): HeldObject {
+  const fitting = new Fitting(HOLDERS_BYTES_MAX);
+  const { taken } = takeFitting(object.leases.values(), holderOf, fitting);
+  return { ...summarize(object), holders: taken };
+}
+
+/** As many of these objects as fit, and the name after which the next page begins. */
+export function listPage<Fd>(
+  inOrder: Iterable<SharedObject<Fd>>,
+  holders: boolean,
+): ResultOf<"list"> {
+  const { taken, more } = takeFitting(inOrder, holders ? withHolders<Fd> : summarize<Fd>);
+  return { objects: taken, next: more ? (taken.at(-1)?.name ?? null) : null };
+}
+
+/** What changed since this position, of what this user may see. */
+export function changesPage<Fd>(
+  index: ObjectIndex<Fd>,
+  peer: Peer,
+  since: number | undefined,
+): ResultOf<"changes"> {
+  const { changes } = index;
+  const objects: HeldObject[] = [];
+  const ended: number[] = [];
+  if (since === undefined || !changes.reachesBackTo(since))
+    return { objects, ended, next: changes.end, more: false, reset: true };
+  const fitting = new Fitting();
+  const end = Math.min(changes.end, since + limits.changesPerPageMax);
+  let position = since;
+  for (; position < end; position += 1) {
+    const entry = changes.at(position);
+    if (typeof entry !== "number") {
+      if (!mayOpen(entry, peer, "read")) continue;
+      if (!fitting.takes(entry.id)) break;
+      ended.push(entry.id);
+      continue;
+    }
+    const object = index.get(entry);
+    // A later entry tells of it.
+    if (object?.named !== true || object.changedAt !== position) continue;
+    if (!mayOpen(object, peer, "read")) continue;
+    const held = withHolders(object);
+    if (!fitting.takes(held)) break;
+    objects.push(held);
+  }
+  return { objects, ended, next: position, more: position < changes.end, reset: false };
+}
+
+/** An object, as many of its holders as fit, and the count of the others. */
+export function inspection<Fd>(object: SharedObject<Fd>): ResultOf<"inspect"> {
+  const { taken } = takeFitting(object.leases.values(), holderOf);
+  return {
+    object: summarize(object),
+    holders: taken,
+    holdersLeftOut: object.leases.size - taken.length,
+  };
+}
+
+function holderOf<Fd>({ session, kind, role, seat, sinceMs }: Lease<Fd>): Holder {
+  const { peer, program, id } = session;
+  const ofChannel = {
+    ...(role === undefined ? {} : { role }),
+    ...(seat === undefined ? {} : { place: seat }),
+  };
+  return { pid: peer.pid, program, access: kind, session: id, sinceMs, ...ofChannel };
+}

@@ -1,0 +1,73 @@
+/** What a hub shares and who holds it: listed once, then kept up to date from its changes. */
+import type { Deadline } from "../base/deadline.js";
+import { uuidOf } from "../base/device-reference.js";
+import { CudaIpcError } from "../base/errors.js";
+import type { HubLink } from "../client/connection/hub-link.js";
+import { listHolders } from "../client/objects/list-objects.js";
+import { chargedBytes } from "../wire/descriptor.js";
+import type { HeldObject } from "../wire/messages.js";
+import type { WatchedObject } from "./snapshot.js";
+
+export class WatchedObjects {
+  readonly #objects = new Map<number, WatchedObject>();
+  /** The position up to which all changes are known. Undefined before the first list. */
+  #next: number | undefined;
+  #distrusts = 0;
+
+  all(): Iterable<WatchedObject> {
+    return this.#objects.values();
+  }
+
+  get(object: number): WatchedObject | undefined {
+    return this.#objects.get(object);
+  }
+
+  /**
+   * The next answer of `update` is not used, and everything is listed anew. Until then all stays as
+   * it is.
+   */
+  distrust(): void {
+    this.#next = undefined;
+    this.#distrusts += 1;
+  }
+
+  clear(): void {
+    this.#objects.clear();
+    this.distrust();
+  }
+
+  /** Asks the hub what has changed. @throws INVALID_MESSAGE */
+  async update(link: HubLink, deadline: Deadline): Promise<void> {
+    for (;;) {
+      const since = this.#next;
+      const distrusts = this.#distrusts;
+      const asked = since === undefined ? {} : { since };
+      const { objects, ended, next, more, reset } = await link.request("changes", asked, deadline);
+      const listed = reset ? await listHolders(link, deadline) : undefined;
+      // Another hub may have answered, which counts its changes anew.
+      if (distrusts !== this.#distrusts) continue;
+      if (listed !== undefined) this.#objects.clear();
+      for (const object of listed ?? objects) this.#put(object);
+      for (const object of ended) this.#objects.delete(object);
+      if (more && next <= (since ?? 0)) throw stuck(next);
+      this.#next = next;
+      if (!more) return;
+    }
+  }
+
+  #put({ holders = [], ...object }: HeldObject): void {
+    const { descriptor } = object;
+    const { hostBytes, deviceBytes } = chargedBytes(descriptor);
+    this.#objects.set(object.object, {
+      ...object,
+      device: uuidOf(descriptor.device),
+      heldBytes: deviceBytes === 0 ? hostBytes : deviceBytes,
+      holders,
+    });
+  }
+}
+
+function stuck(next: number): CudaIpcError {
+  const found = `the hub has more changes, and goes on from ${next} again`;
+  return new CudaIpcError("INVALID_MESSAGE", `Cannot follow what is shared: ${found}`);
+}
