@@ -149,6 +149,8 @@ export const limits = {
   machineLinksMax: 256,
   /** Objects that one machine copies over one link at a time. */
   exportsPerLinkMax: 64,
+  /** Calls of one machine that are answered at a time over one link. A bridge makes about 300. */
+  linkCallsMax: 512,
   /** The UCX address of a worker of another machine. */
   ucxAddressBytesMax: 16 * KiB,
   /** Node's limit of a Buffer, 4 GiB on Node 20. A longer view would end the process. */
@@ -184,7 +186,7 @@ export const defaults = {
   serviceLookAgainMs: 1000,
   /** How long the record of a machine stays in NATS after its bridge last renewed it. */
   machineTtlMs: 6000,
-  /** How long a link between machines may stay silent. */
+  /** How long a link between machines may stay silent, or leave all calls unanswered. */
   machineSilenceMs: 20_000,
   /** How long a fetch waits for a machine that is gone to come back. */
   machineReturnMs: 15_000,

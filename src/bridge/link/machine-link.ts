@@ -7,7 +7,7 @@ import { randomBytes } from "node:crypto";
 import type { Deadline } from "../../base/deadline.js";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
-import { defaults } from "../../base/limits.js";
+import { defaults, limits } from "../../base/limits.js";
 import {
   memoryOf,
   type PostedReceive,
@@ -54,6 +54,12 @@ export class MachineLink {
   readonly #look: NodeJS.Timeout;
   #lastId = 0;
   #heardMs = performance.now();
+  /** Calls and messages of bytes that the other side owes. */
+  #owed = 0;
+  /** When the other side last gave something that it owed, or began to owe. */
+  #paidMs = 0;
+  /** Calls of the other side whose answers have not been sent. */
+  #answering = 0;
   #ended: CudaIpcError | undefined;
 
   /** Takes over the worker, which must be connected. */
@@ -92,12 +98,14 @@ export class MachineLink {
     const answered = new Promise<unknown>((resolve, reject) => {
       this.#calls.set(id, { resolve, reject });
     });
+    this.#owes();
     try {
-      this.#send({ ...asked, id } as unknown as LinkCall);
+      void this.#send({ ...asked, id } as unknown as LinkCall);
       const result = await deadline.race(answered, () => {});
       const what = `the answer of machine "${this.machine}" to "${asked.op}"`;
       return checked(what, callResults[asked.op], result) as CallResult<Op>;
     } finally {
+      this.#owed -= 1;
       this.#calls.delete(id);
     }
   }
@@ -111,12 +119,16 @@ export class MachineLink {
     const bits = randomBytes(8);
     bits[0] = (bits[0] ?? 0) | 0x80;
     const posted = this.#worker.receive(target, bits.readBigUInt64BE());
+    this.#owes();
     const byteLength = posted.byteLength.then(
       (received) => {
+        this.#owed -= 1;
         this.#heard();
+        this.#paid();
         return received;
       },
       (error) => {
+        this.#owed -= 1;
         throw this.#ended ?? error;
       },
     );
@@ -190,11 +202,17 @@ export class MachineLink {
 
   #handle(frame: Frame): void {
     if ("ok" in frame) this.#settle(frame);
-    else void this.#reply(frame);
+    else if (this.#answering < limits.linkCallsMax) void this.#reply(frame);
+    else {
+      const found = `${limits.linkCallsMax} calls of it are under way (linkCallsMax)`;
+      const message = `Cannot answer machine "${this.machine}": ${found}`;
+      throw new CudaIpcError("LIMIT_EXCEEDED", message);
+    }
   }
 
   #settle(answer: LinkAnswer): void {
     const call = this.#calls.get(answer.id);
+    if (call !== undefined) this.#paid();
     if (answer.ok) call?.resolve(answer.result);
     else call?.reject(this.#errorOf(answer.error));
   }
@@ -206,19 +224,27 @@ export class MachineLink {
 
   async #reply(call: LinkCall): Promise<void> {
     const { id } = call;
-    let frame: LinkAnswer;
+    this.#answering += 1;
     try {
-      frame = { id, ok: true, result: await this.#answer(call) };
+      // WHY awaited: answers to a machine that does not read them would fill the memory.
+      await this.#sendAnswer({ id, ok: true, result: await this.#answer(call) });
     } catch (error) {
       const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
-      frame = { id, ok: false, error: { code, message: messageOf(error).slice(0, 1024) } };
+      const message = messageOf(error).slice(0, 1024);
+      await this.#sendAnswer({ id, ok: false, error: { code, message } });
+    } finally {
+      this.#answering -= 1;
     }
-    if (this.#ended === undefined) this.#send(frame);
   }
 
-  #send(frame: Frame): void {
+  async #sendAnswer(answer: LinkAnswer): Promise<void> {
+    if (this.#ended === undefined) await this.#send(answer);
+  }
+
+  /** Resolves when UCX has taken the frame. @throws MESSAGE_TOO_LARGE, at once */
+  #send(frame: Frame): Promise<void> {
     const bytes = this.#seal.seal(encodeLinkMessage(frame));
-    this.#worker.send(memoryOf(bytes), FRAME_TAG).catch((error) => {
+    return this.#worker.send(memoryOf(bytes), FRAME_TAG).catch((error) => {
       if (error instanceof CudaIpcError) this.fail(error);
     });
   }
@@ -227,10 +253,22 @@ export class MachineLink {
     this.#heardMs = performance.now();
   }
 
+  #owes(): void {
+    if (this.#owed === 0) this.#paid();
+    this.#owed += 1;
+  }
+
+  #paid(): void {
+    this.#paidMs = performance.now();
+  }
+
   #checkHeard(): void {
-    if (performance.now() - this.#heardMs < defaults.machineSilenceMs) return;
-    const found = `nothing came from it for ${defaults.machineSilenceMs / 1000} s`;
-    this.end(peerGone(this.machine, found));
+    const limit = defaults.machineSilenceMs;
+    const nowMs = performance.now();
+    if (nowMs - this.#heardMs >= limit)
+      this.end(peerGone(this.machine, `nothing came from it for ${limit / 1000} s`));
+    else if (this.#owed > 0 && nowMs - this.#paidMs >= limit)
+      this.end(peerGone(this.machine, `it has sent nothing that was asked for ${limit / 1000} s`));
   }
 
   #checkOpen(): void {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Hub } from "../../../src/client/hub.js";
+import { Actor } from "../../support/actor.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
@@ -43,10 +44,14 @@ async function linkedMachines(): Promise<Site> {
 }
 
 /** Puts a large array on one machine, and begins to copy it to the other. */
-async function beginCopy({ one, other, hubOfOne, hubOfOther }: Site) {
+async function beginCopy(site: Site) {
   const values = new Uint8Array(BYTES).fill(1);
   values[BYTES - 1] = 77;
-  (await hubOfOne.put("large", values, { lifetime: "pinned" })).close();
+  (await site.hubOfOne.put("large", values, { lifetime: "pinned" })).close();
+  return fetching(site);
+}
+
+async function fetching({ one, other, hubOfOther }: Site) {
   await one.says('announced: "large"');
   const opening = hubOfOther.open("large", { from: "any", dtype: "uint8" });
   opening.catch(() => {});
@@ -55,6 +60,7 @@ async function beginCopy({ one, other, hubOfOne, hubOfOther }: Site) {
     const [fetch] = JSON.parse(out).fetches;
     return fetch !== undefined && fetch.doneBytes > 0;
   });
+  // In an object, because an async function would wait for it.
   return { opening };
 }
 
@@ -69,7 +75,8 @@ async function isAbsent(hub: Hub): Promise<void> {
   await until("nothing of it is left", async () => (await hub.list()).length === 0);
 }
 
-describe("while an array is copied", { skip: isSkipped }, () => {
+// WHY together: they mostly wait.
+describe("while an array is copied", { skip: isSkipped, concurrency: 2 }, () => {
   it("the bridge that sends it is killed: PEER_GONE, and nothing is left", async () => {
     await using site = await linkedMachines();
     const { opening } = await beginCopy(site);
@@ -125,6 +132,28 @@ describe("while an array is copied", { skip: isSkipped }, () => {
     await isWhole(site.hubOfOther);
   });
 
+  it("the owner of the array is killed: the copy is finished and then removed", async () => {
+    await using site = await linkedMachines();
+    const args = [site.one.hub.socket, String(BYTES)];
+    await using owner = new Actor(new URL("actors/owns-large.js", import.meta.url), { args });
+    await owner.says();
+    const { opening } = await fetching(site);
+    owner.kill("SIGKILL");
+    using copy = await soon("the copy is there", opening);
+    assert.equal((await copy.read())[BYTES - 1], 77);
+    await isAbsentName(site.hubOfOther, "large");
+  });
+
+  for (const side of ["one", "other"] as const)
+    it(`the hub of machine "${side}" is killed: its keeper starts the next, and the copy goes on`, async () => {
+      await using site = await linkedMachines();
+      const { opening } = await beginCopy(site);
+      site[side].hub.kill("SIGKILL");
+      using copy = await soon("the copy is there", opening);
+      assert.equal(copy.byteLength, BYTES);
+      await isWhole(site.hubOfOther);
+    });
+
   it("the original is removed: the copy is finished and then removed", async () => {
     await using site = await linkedMachines();
     const { opening } = await beginCopy(site);
@@ -163,7 +192,7 @@ describe("while an array is copied", { skip: isSkipped }, () => {
   });
 });
 
-describe("a bridge", { skip: isSkipped }, () => {
+describe("a bridge", { skip: isSkipped, concurrency: 3 }, () => {
   it("that is killed leaves its copies, and the next one keeps them in step", async () => {
     await using site = await linkedMachines();
     const { hubOfOne, hubOfOther, other } = site;

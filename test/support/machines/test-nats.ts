@@ -11,29 +11,31 @@ export class TestNats {
   readonly port: number;
   readonly #folder = new TestFolder();
   readonly #more: readonly string[];
+  readonly #address: string;
   #child: ChildProcess | undefined;
 
-  private constructor(port: number, more: readonly string[]) {
+  private constructor(port: number, more: readonly string[], address: string) {
     this.port = port;
+    this.#address = address;
     this.#more = more;
   }
 
   /** @param more further arguments, such as `--auth` */
-  static async start(more: readonly string[] = ["-js"]): Promise<TestNats> {
-    const nats = new TestNats(await freePort(), more);
+  static async start(more: readonly string[] = ["-js"], address = "127.0.0.1"): Promise<TestNats> {
+    const nats = new TestNats(await freePort(), more, address);
     await nats.resume();
     return nats;
   }
 
   get url(): string {
-    return `nats://127.0.0.1:${this.port}`;
+    return `nats://${this.#address}:${this.port}`;
   }
 
   /** Starts the server, again after `kill`. JetStream's memory is empty then. */
   async resume(): Promise<void> {
     const program = natsServer ?? "nats-server";
     const store = this.#folder.file("store");
-    const args = ["-a", "127.0.0.1", "-p", String(this.port), "-sd", store, ...this.#more];
+    const args = ["-a", this.#address, "-p", String(this.port), "-sd", store, ...this.#more];
     const child = spawn(program, args, { stdio: "ignore" });
     this.#child = child;
     await once(child, "spawn");

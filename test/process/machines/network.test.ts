@@ -1,0 +1,81 @@
+/** Two machines as network namespaces of one host, and a link between them that is cut. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { skipWithoutEngines } from "../../support/machines/engines.js";
+import { TestMachine } from "../../support/machines/test-machine.js";
+import { TestNats } from "../../support/machines/test-nats.js";
+import { TestNetwork } from "../../support/machines/test-network.js";
+import { soon, until } from "../../support/until.js";
+
+const BYTES = 256 * 1024 * 1024;
+/** The most that a fetch may wait for a network that is cut: silence, then no way back. */
+const LIMIT_MS = 29_000;
+
+const isSkipped = skipWithoutEngines || TestNetwork.whyNot();
+
+describe("the network between two machines", { skip: isSkipped, concurrency: true }, () => {
+  it("carries an array, and a cut that ends in time only delays it", async () => {
+    await using site = await twoNetworks();
+    const { opening } = await beginFetch(site);
+    site.network.plug(false);
+    await new Promise((resolve) => setTimeout(resolve, 3000));
+    site.network.plug(true);
+    using copy = await soon("the copy is there", opening);
+    const bytes = await copy.read();
+    assert.equal(bytes[BYTES - 1], 77);
+    assert.equal(Buffer.from(bytes.buffer).indexOf(0), -1);
+  });
+
+  it("ends a fetch with PEER_GONE if it stays cut, and nothing is left", async () => {
+    await using site = await twoNetworks();
+    const { opening, hub } = await beginFetch(site);
+    const startMs = performance.now();
+    site.network.plug(false);
+    await assert.rejects(soon("the open ends", opening), { code: "PEER_GONE" });
+    assert.ok(performance.now() - startMs < LIMIT_MS);
+    await until("nothing of it is left", async () => (await hub.list()).length === 0);
+  });
+});
+
+interface Site extends AsyncDisposable {
+  readonly network: TestNetwork;
+  readonly one: TestMachine;
+  readonly other: TestMachine;
+}
+
+/** NATS is at the switch, so a machine that is cut off has no names either. */
+async function twoNetworks(): Promise<Site> {
+  const network = new TestNetwork();
+  const nats = await TestNats.start(["-js"], network.address);
+  const args = ["--announce", "*"];
+  const one = await TestMachine.start("one", nats, { args, within: network.join() });
+  const other = await TestMachine.start("other", nats, { within: network.join() });
+  return {
+    network,
+    one,
+    other,
+    async [Symbol.asyncDispose]() {
+      await other[Symbol.asyncDispose]();
+      await one[Symbol.asyncDispose]();
+      await nats[Symbol.asyncDispose]();
+      network[Symbol.dispose]();
+    },
+  };
+}
+
+async function beginFetch({ one, other }: Site) {
+  const values = new Uint8Array(BYTES).fill(1);
+  values[BYTES - 1] = 77;
+  const hubOfOne = await one.connect();
+  (await hubOfOne.put("large", values, { lifetime: "pinned" })).close();
+  await hubOfOne.close();
+  await one.says('announced: "large"');
+  const hub = await other.connect();
+  const opening = hub.open("large", { from: "any", dtype: "uint8" });
+  opening.catch(() => {});
+  await until("a part of it is copied", async () => {
+    const { out } = await other.run("bridge", "status", "--json");
+    return JSON.parse(out).fetches[0]?.doneBytes > 0;
+  });
+  return { opening, hub };
+}

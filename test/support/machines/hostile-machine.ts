@@ -1,0 +1,77 @@
+/** A machine that others take for one of theirs, and whose bridge answers as a test wants. */
+import { randomUUID } from "node:crypto";
+import { Deadline } from "../../../src/base/deadline.js";
+import { LinkTable } from "../../../src/bridge/link/link-table.js";
+import type { AnswerCall, MachineLink } from "../../../src/bridge/link/machine-link.js";
+import { NatsStore } from "../../../src/bridge/names/nats-store.js";
+import { UcxContext } from "../../../src/ucx/ucx-context.js";
+import type { Descriptor } from "../../../src/wire/descriptor.js";
+import { encodeRecord, machineKey, nameKey } from "../../../src/wire/machine-records.js";
+import type { TestNats } from "./test-nats.js";
+
+export type HostileAnswer = (link: MachineLink, ...call: Parameters<AnswerCall>) => unknown;
+
+export class HostileMachine {
+  readonly name: string;
+  readonly instance = randomUUID();
+  readonly store: NatsStore;
+  readonly context: UcxContext;
+  readonly links: LinkTable;
+  answer: HostileAnswer = () => ({});
+  #object = 0;
+
+  private constructor(name: string, store: NatsStore, context: UcxContext) {
+    this.name = name;
+    this.store = store;
+    this.context = context;
+    this.links = new LinkTable({
+      machine: this.name,
+      instance: this.instance,
+      context,
+      store,
+      log: () => {},
+      serve: (link) => async (call) => this.answer(link(), call),
+    });
+  }
+
+  static async start(nats: Pick<TestNats, "url">, name = "hostile"): Promise<HostileMachine> {
+    const deadline = new Deadline("connect", {}, 10_000);
+    const options = { url: nats.url, bucket: "cuda-ipc" };
+    const store = await NatsStore.connect(options, name, deadline, () => {});
+    const hostile = new HostileMachine(name, store, UcxContext.open());
+    const { instance } = hostile;
+    const record = {
+      v: 1,
+      machine: name,
+      instance,
+      place: "there",
+      ucx: "1.22.0",
+      ready: true,
+    } as const;
+    await store.create(machineKey(name), encodeRecord(record));
+    return hostile;
+  }
+
+  /** Announces an object under a new name. */
+  async announce(descriptor: Descriptor): Promise<string> {
+    this.#object += 1;
+    const name = `bait-of-${this.name}-${this.#object}`;
+    const record = {
+      v: 1,
+      name,
+      machine: this.name,
+      object: this.#object,
+      sharedWith: "private",
+      createdAtMs: 1,
+      descriptor,
+    } as const;
+    await this.store.create(nameKey(name), encodeRecord(record));
+    return name;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.links.close();
+    await this.store.close();
+    this.context.close();
+  }
+}
