@@ -23,6 +23,8 @@ const SLOW = [
   "process/hub/hostile",
   "process/hub/tenants",
   "process/machines/deaths",
+  "process/machines/hostile",
+  "process/machines/network",
   "process/matrix",
   "process/python",
   "process/runtimes",
@@ -33,6 +35,7 @@ const SLOW = [
 const LONGEST = [
   "process/matrix/hub-killed",
   "process/python",
+  "process/machines/deaths",
   "process/cli/demos",
   "process/matrix/keeper",
   "process/cli/demo-",

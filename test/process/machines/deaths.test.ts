@@ -76,7 +76,7 @@ async function isAbsent(hub: Hub): Promise<void> {
 }
 
 // WHY together: they mostly wait.
-describe("while an array is copied", { skip: isSkipped, concurrency: 2 }, () => {
+describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => {
   it("the bridge that sends it is killed: PEER_GONE, and nothing is left", async () => {
     await using site = await linkedMachines();
     const { opening } = await beginCopy(site);
