@@ -17,6 +17,7 @@ import { producerKilled } from "./hub/producer-killed.js";
 import { restart } from "./hub/restart.js";
 import { watching } from "./hub/watching.js";
 import { importTime } from "./import-time.js";
+import { machines } from "./machines.js";
 import { printRows, printSideBySide, type Row } from "./measure.js";
 import { openLatency } from "./open-latency.js";
 import { putThroughput } from "./put-throughput.js";
@@ -53,6 +54,7 @@ const names = [
   "producer-killed",
   "restart",
   "attacks",
+  "machines",
   "python",
 ];
 const unknown = (values.only ?? []).filter((name) => !names.includes(name));
@@ -123,6 +125,8 @@ await section("restart", "A keeper restarts the hub, on the host device", () => 
 await section("attacks", "One user attacks the hub, another goes on, on the host device", () =>
   attacks(),
 );
+
+await section("machines", "From machine to machine, on the host device", machines);
 
 const loops = values.iterations === undefined ? undefined : Number(values.iterations);
 await section("python", "The Python package, on the host device", () => pythonPackage(loops));
