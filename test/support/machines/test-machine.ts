@@ -90,8 +90,10 @@ export class TestMachine {
     await until(`the bridge of ${this.name} says "${text}"`, () => {
       if (this.#log.includes(text)) return true;
       const child = this.#bridge;
-      if (child?.exitCode !== null || child.signalCode !== null)
-        throw new Error(`The bridge of ${this.name} has ended: ${this.#log}`);
+      if (child?.exitCode !== null || child.signalCode !== null) {
+        const end = child?.signalCode ?? child?.exitCode;
+        throw new Error(`The bridge of ${this.name} has ended (${end}): ${this.#log}`);
+      }
       return false;
     });
   }

@@ -67,7 +67,11 @@ export class TestNetwork {
 
   [Symbol.dispose](): void {
     releaseAll([
-      ...this.#machines.map((namespace) => () => tryIp("netns", "del", namespace)),
+      ...this.#machines.flatMap((namespace) => [
+        () => tryIp("netns", "del", namespace),
+        // WHY: connections that were cut keep a namespace, and so its cable, for a while.
+        () => tryIp("link", "del", namespace),
+      ]),
       () => tryIp("link", "del", this.#switch),
     ]);
   }
