@@ -67,6 +67,7 @@ describe("cuda-ipc", () => {
       const help = await rig.ok(...command.split(" "), "--help");
       assert.match(help, new RegExp(`^Usage: cuda-ipc ${command}`));
       assert.match(help, new RegExp(`\\$ cuda-ipc ${command}`));
+      assert.doesNotMatch(help, /\(default: [^)]*\)\s+\(default:/);
     });
   }
 
