@@ -12,6 +12,7 @@ import { addStat } from "./commands/channel-stat.js";
 import { addCompletion } from "./commands/completion.js";
 import { addDemo } from "./commands/demo.js";
 import { addDoctor } from "./commands/doctor.js";
+import { addGc } from "./commands/gc.js";
 import { addGet } from "./commands/get.js";
 import { addHubCheckConfig } from "./commands/hub-check-config.js";
 import { addHubRestart } from "./commands/hub-restart.js";
@@ -79,6 +80,7 @@ export function createProgram(context: CommandContext): Command {
   addLs(program, context);
   addInspect(program, context);
   addRm(program, context);
+  addGc(program, context);
   addTop(program, context);
   addChannel(program, context);
   addHub(program, context);

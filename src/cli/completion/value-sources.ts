@@ -35,7 +35,7 @@ const sources: Readonly<Record<string, Source>> = {
   path: files,
   "demo name": () => plain(demoNames()),
   "demo role": ({ given: [name = ""] }) => plain(demoRoles(name)),
-  "demo place": ({ given: [name = ""] }) => (demoMeetsAtPath(name) ? "files" : []),
+  "demo meeting-point": ({ given: [name = ""] }) => (demoMeetsAtPath(name) ? "files" : []),
   "help command": ({ program, given }) => commandsAt(program, given),
   // What only the user knows.
   ...Object.fromEntries(

@@ -13,6 +13,7 @@ const commands = [
   "ls",
   "inspect",
   "rm",
+  "gc",
   "top",
   "hub",
   "hub serve",
