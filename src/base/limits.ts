@@ -126,6 +126,8 @@ export const limits = {
   channelReadersMax: 64,
   /** Channels whose words a watcher maps. */
   watchedChannelsMax: 4096,
+  /** Objects with time series of their own; also channels, readers, services and programs. */
+  metricsSeriesMax: 1000,
   /** The meta of one message of a channel. */
   channelMetaBytesMax: 64 * KiB,
   /** The control file of a channel, with the headers and meta of all slots. */
