@@ -290,6 +290,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       deviceBytes: 0,
       idleMs: 30_000,
       keeper: { pid: 4243, descriptors: 3, pending: 1 },
+      metrics: "http://127.0.0.1:9464/metrics",
       lost: [
         {
           name: "frame",

@@ -1,5 +1,6 @@
 /** Channels, their readers, and services. */
 import type { ChannelReaderStatistics } from "../../channel/channel-observer.js";
+import { linkNameOf } from "../../service/service-names.js";
 import type { Snapshot, WatchedChannelState, WatchedObject, WatchedService } from "../snapshot.js";
 import type { Family, Labels } from "./exposition.js";
 import { counter, gauge } from "./hub-metrics.js";
@@ -110,10 +111,25 @@ export function readerMetrics({ own }: Chosen<SeatedReader>): Family[] {
   ];
 }
 
-/** @param answersOf the answers of a service since the exporter began */
+export interface ServiceFigures {
+  /** Since the exporter began. */
+  readonly answers: (service: string) => number;
+  readonly bytes: ReadonlyMap<string, number>;
+}
+
+/** The memory of the channels of each service. */
+export function bytesOfServices(objects: readonly WatchedObject[]): Map<string, number> {
+  const bytes = new Map<string, number>();
+  for (const { name, heldBytes } of objects) {
+    const service = linkNameOf(name)?.service;
+    if (service !== undefined) bytes.set(service, (bytes.get(service) ?? 0) + heldBytes);
+  }
+  return bytes;
+}
+
 export function serviceMetrics(
   { own }: Chosen<WatchedService>,
-  answersOf: (service: string) => number,
+  { answers, bytes }: ServiceFigures,
 ): Family[] {
   const samples = (value: (service: WatchedService) => number | undefined) =>
     own.map((service) => {
@@ -123,6 +139,11 @@ export function serviceMetrics(
     });
   const seconds = (ms: number | undefined) => (ms === undefined ? undefined : ms / 1000);
   return [
+    gauge(
+      "service_memory_bytes",
+      "Memory of its links and offers.",
+      samples(({ name }) => bytes.get(name) ?? 0),
+    ),
     gauge(
       "service_workers",
       "Workers.",
@@ -146,7 +167,7 @@ export function serviceMetrics(
     counter(
       "service_answers",
       "Answers since the exporter began, without those of links that ended between two looks.",
-      samples(({ name }) => answersOf(name)),
+      samples(({ name }) => answers(name)),
     ),
     gauge(
       "service_latency_median_seconds",

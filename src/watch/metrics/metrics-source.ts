@@ -23,7 +23,7 @@ export class MetricsSource {
     this.#signal = signal;
   }
 
-  /** The text of the look under way, of one that has just ended, or of a new one. @throws ABORTED */
+  /** The text of the look under way, or of one that has just ended, or of a new one. */
   text(): Promise<string> {
     if (this.#look === undefined || performance.now() - this.#endedMs > FRESH_MS) {
       this.#endedMs = Number.POSITIVE_INFINITY;

@@ -6,6 +6,7 @@ import { linkNameOf } from "../../service/service-names.js";
 import { ratesBetween } from "../rates.js";
 import type { Snapshot } from "../snapshot.js";
 import {
+  bytesOfServices,
   channelMetrics,
   ownChannels,
   readerMetrics,
@@ -52,9 +53,13 @@ export class MetricsText {
     const always = [...upMetrics(snapshot), ...deviceMetrics(snapshot)];
     // Everything else is what was known before.
     if (!hub.answers || hub.status === undefined) return always;
-    const largest = firstOf(objects, largestFirst);
     const programs = firstOf(programsOf(snapshot), oldestFirst);
     const ofServices = (name: string) => linkNameOf(name) !== undefined;
+    // WHY not those of services: each link has two channels with random names.
+    const largest = firstOf(
+      objects.filter(({ name }) => !ofServices(name)),
+      largestFirst,
+    );
     const byNumber = (one: { object: number }, other: { object: number }) =>
       one.object - other.object;
     const channels = firstOf(ownChannels(snapshot, ofServices), byNumber);
@@ -76,7 +81,10 @@ export class MetricsText {
       ...programMetrics(programs),
       ...channelMetrics(channels),
       ...readerMetrics(readers),
-      ...serviceMetrics(services, (name) => this.#answers.get(name) ?? 0),
+      ...serviceMetrics(services, {
+        answers: (name) => this.#answers.get(name) ?? 0,
+        bytes: bytesOfServices(objects),
+      }),
       gauge("channels_unreadable", "Channels that this exporter cannot read.", [
         { value: unreadable.length },
       ]),

@@ -134,8 +134,21 @@ describe("the metrics of a snapshot", () => {
   it("show services as such, and not their channels", () => {
     const link = { object: 5, name: "echo:wabc:0", readers: [] };
     const channels = [watchedChannel(link), watchedChannel({ ...link, name: "echo:wabc:0:req" })];
-    const text = new MetricsText().of(answering({ channels }));
+    const objects = channels.map(({ name }) => watchedObject({ name, heldBytes: 100 }));
+    const service = {
+      name: "echo",
+      workers: 1,
+      links: 1,
+      offers: 0,
+      underWay: 0,
+      answered: 0,
+      latency: undefined,
+      replyChannels: [5],
+    };
+    const text = new MetricsText().of(answering({ channels, objects, services: [service] }));
     assert.equal(seriesOf(text, "cuda_ipc_channel_messages_total"), 0);
+    assert.equal(seriesOf(text, "cuda_ipc_object_bytes"), 0);
+    assert.equal(sampleOf(text, "cuda_ipc_service_memory_bytes", 'service="echo"'), 200);
   });
 
   it("count the answers of a service up, also when a link ends", () => {
