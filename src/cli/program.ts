@@ -22,6 +22,7 @@ import { addHubStop } from "./commands/hub-stop.js";
 import { addInspect } from "./commands/inspect.js";
 import { addLs } from "./commands/ls.js";
 import { addManual } from "./commands/manual.js";
+import { addMetrics } from "./commands/metrics.js";
 import { addPut } from "./commands/put.js";
 import { addRm } from "./commands/rm.js";
 import { addTop } from "./commands/top.js";
@@ -82,6 +83,7 @@ export function createProgram(context: CommandContext): Command {
   addRm(program, context);
   addGc(program, context);
   addTop(program, context);
+  addMetrics(program, context);
   addChannel(program, context);
   addHub(program, context);
   addCompletion(program, context);

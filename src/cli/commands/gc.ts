@@ -95,8 +95,11 @@ async function gc(options: GcOptions, context: CommandContext): Promise<void> {
 }
 
 /** What nobody has held since this time, and this user may remove. The largest first. */
-function unheldAmong(objects: readonly ObjectSummary[], sinceMs: number): Unheld[] {
-  const uid = process.geteuid?.();
+export function unheldAmong(
+  objects: readonly ObjectSummary[],
+  sinceMs: number,
+  uid = process.geteuid?.(),
+): Unheld[] {
   const mayRemove = ({ ownerUid }: ObjectSummary) => uid === ROOT || uid === ownerUid;
   return objects
     .flatMap((object): Unheld[] => {

@@ -44,8 +44,12 @@ function escaped(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
 }
 
-/** WHY well-formed: half of a surrogate pair has no form in UTF-8. */
+/** Most labels have none of these. */
+const SPECIAL = /[\\\n"\ud800-\udfff]/;
+
+/** WHY through bytes: half of a surrogate pair has no form in UTF-8. */
 function quoted(text: string): string {
+  if (!SPECIAL.test(text)) return text;
   return escaped(Buffer.from(text).toString()).replaceAll('"', '\\"');
 }
 

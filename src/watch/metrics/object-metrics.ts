@@ -10,11 +10,12 @@ export function largestFirst(one: WatchedObject, other: WatchedObject): number {
 }
 
 export function objectMetrics({ own, leftOut }: Chosen<WatchedObject>): Family[] {
+  const labelled = own.map((object) => ({ object, labels: objectLabels(object) }));
   const of = (name: string, help: string, value: (object: WatchedObject) => number) =>
     gauge(
       `object_${name}`,
       help,
-      own.map((object) => ({ labels: objectLabels(object), value: value(object) })),
+      labelled.map(({ object, labels }) => ({ labels, value: value(object) })),
     );
   return [
     of("bytes", "Memory that the object holds.", ({ heldBytes }) => heldBytes),

@@ -14,6 +14,7 @@ const commands = [
   "inspect",
   "rm",
   "gc",
+  "metrics",
   "top",
   "hub",
   "hub serve",
