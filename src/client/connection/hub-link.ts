@@ -244,17 +244,13 @@ export class HubLink {
       connection.abandon();
       return true;
     }
-    const heldBefore = this.#leases.size;
     this.#connection = connection;
     this.#session = connection.session;
     connection.setReferenced(this.#referenced);
-    let lost = 0;
+    let lost = connection.resumed ? 0 : this.#leases.size;
     try {
       if (connection.resumed) lost = await this.#tellWhatIsHeld(connection);
-      else {
-        this.#leases.clear();
-        lost = heldBefore;
-      }
+      else this.#leases.clear();
     } catch (error) {
       connection.abandon();
       if (isFinal(error)) throw error;

@@ -97,10 +97,16 @@ describe("put", () => {
       /a plain array has no dtype\. Pass the option dtype/,
     ],
     ["no options for a plain array", [1, 2], undefined, TypeError, /Pass the option dtype/],
-    ["no values", undefined, {}, TypeError, /values are of type undefined/],
+    ["no values", undefined, {}, TypeError, /values must be a typed array or .*, not undefined/],
     ["no values with dtype", undefined, { dtype: "int8" }, TypeError, /Cannot take values as int8/],
     ["null", null, { dtype: "int8" }, TypeError, /Cannot take values as int8: found null/],
-    ["a DataView", new DataView(new ArrayBuffer(4)), {}, TypeError, /values are of type object/],
+    [
+      "a DataView",
+      new DataView(new ArrayBuffer(4)),
+      {},
+      TypeError,
+      /values must be a typed array or .*, not an object of class DataView/,
+    ],
     [
       "another typed array",
       new Float64Array(2),
