@@ -67,6 +67,11 @@ const events = {
     level: "warn",
     meaning: "The process that receives descriptors failed. Another one replaces it.",
   },
+  "metrics-open": { level: "warn", meaning: "Other machines can read the metrics of the hub." },
+  "metrics-ended": {
+    level: "warn",
+    meaning: "The process that serves metrics ended. Another one replaces it.",
+  },
   "object-not-kept": {
     level: "warn",
     meaning: "The next hub would not get this memory, unless a holder brings it back.",
@@ -93,6 +98,10 @@ const events = {
     meaning: "Lines of this log were dropped, because nothing read it or the disk was full.",
   },
   "hub-started": { level: "info", meaning: "A hub listens, or says how it is set up." },
+  "metrics-started": {
+    level: "info",
+    meaning: "A process serves metrics at the URL that it names.",
+  },
   "hub-restarts": { level: "info", meaning: "The hub was told to make way for the next one." },
   "hub-inherited": { level: "info", meaning: "The hub goes on with what an earlier one left." },
   "hub-ended": { level: "info", meaning: "The hub ends: stopped, interrupted or idle." },

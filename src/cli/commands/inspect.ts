@@ -6,6 +6,7 @@ import type { Inspection } from "../../client/hub-options.js";
 import { SharedArray } from "../../client/objects/shared-array.js";
 import type { SharedBundle } from "../../client/objects/shared-bundle.js";
 import type { DeviceArray } from "../../gpu/arrays/device-array.js";
+import { removalOf } from "../../watch/removal.js";
 import type { CommandContext } from "../command-context.js";
 import { type ArrayValues, readValues } from "../inspect/array-values.js";
 import { type ArrayFacts, type OpenedFacts, printInspection } from "../inspect/inspection-text.js";
@@ -23,7 +24,8 @@ export function addInspect(program: Command, context: CommandContext): void {
   program
     .command("inspect")
     .description(
-      "print everything about a shared object: layout, holders, device, statistics of its values",
+      "print everything about a shared object: layout, device, who holds it since when, " +
+        "what its removal would free, and statistics of its values",
     )
     .argument("<name>", "the name to inspect")
     .option("-a, --array <array>", "print one array of a bundle, with statistics of its values")
@@ -46,7 +48,8 @@ async function inspect(
   await using hub = await joinHubFor(context, "inspect", name);
   const inspection = await hub.inspect(name, { signal: context.signal });
   const opened = await look(hub, name, inspection, options, context);
-  if (options.json) context.terminal.json({ ...inspection, ...opened });
+  const removal = removalOf(inspection.object);
+  if (options.json) context.terminal.json({ ...inspection, removal, ...opened });
   else printInspection(context.terminal, inspection, opened, options.all ?? false);
 }
 

@@ -13,6 +13,8 @@ const commands = [
   "ls",
   "inspect",
   "rm",
+  "gc",
+  "metrics",
   "top",
   "hub",
   "hub serve",
