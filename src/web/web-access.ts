@@ -24,6 +24,8 @@ export class WebAccess {
   /** The path below the secret folder such as `objects/7`, or the answer to send instead. */
   check({ method, path, query, cookies }: WebRequest): string | WebAnswer {
     if (path === "/") return this.#enter(method, query.get("token") ?? "");
+    // Browsers ask for it on their own, and log any error.
+    if (path === "/favicon.ico") return { status: 204 };
     // Every check takes the same time, whatever it finds.
     const inFolder = isSame(path.slice(0, this.#folder.length), this.#folder);
     const hasCookie = isSame(cookies.get(COOKIE) ?? "", this.#cookie);

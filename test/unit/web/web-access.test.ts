@@ -57,7 +57,6 @@ describe("WebAccess", () => {
       [folder, { cuda_ipc: "" }],
       [folder, { cuda_ipc: token }],
       [`${folder}?token=${token}`, {}],
-      ["/favicon.ico", cookies],
       [access.firstPath, {}, "POST"],
     ] as const)
       assert.ok(isRefused(access.check(request(url, given, method))), `${method} ${url}`);
