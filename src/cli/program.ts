@@ -10,6 +10,7 @@ import { addReceive } from "./commands/channel-receive.js";
 import { addSend } from "./commands/channel-send.js";
 import { addStat } from "./commands/channel-stat.js";
 import { addCompletion } from "./commands/completion.js";
+import { addDashboard } from "./commands/dashboard.js";
 import { addDemo } from "./commands/demo.js";
 import { addDoctor } from "./commands/doctor.js";
 import { addGc } from "./commands/gc.js";
@@ -83,6 +84,7 @@ export function createProgram(context: CommandContext): Command {
   addRm(program, context);
   addGc(program, context);
   addTop(program, context);
+  addDashboard(program, context);
   addMetrics(program, context);
   addChannel(program, context);
   addHub(program, context);
