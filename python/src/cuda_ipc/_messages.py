@@ -14,6 +14,7 @@ from .errors import CudaIpcError, closed
 if TYPE_CHECKING:
     from ._channel_streams import ReaderStreams
     from ._cuda_streams import GivenStreams, Stream
+    from ._deadline import Deadline
     from ._leases import HeldLease
     from ._link import Link
 
@@ -102,6 +103,18 @@ class Messages:
 
             self._streams = ReaderStreams(self._ring, self._parts.control, self._parts.page)
         return self._streams
+
+    def _finish(self, deadline: Deadline) -> None:
+        """Waits for what may still use the messages. Raises TIMEOUT."""
+        if not self._is_on_gpu and self._streams is None:
+            return
+        from ._cuda import context_at
+        from ._cuda_streams import finish_contexts
+
+        contexts = set() if self._streams is None else self._streams.contexts
+        if self._is_on_gpu:
+            contexts.add(context_at(self._parts.memory.device[1]).handle)
+        finish_contexts(contexts, deadline)
 
     def _is_ready(self, message: Message) -> bool:
         if self._closed:

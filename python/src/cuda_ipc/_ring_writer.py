@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from . import _protocol as p
 from ._descriptors import ChannelFacts
@@ -268,15 +268,10 @@ class RingWriter:
         """The index of the value of this writer's `ready` timeline."""
         return READY + LINE * (self._epoch % p.READY_LINES)
 
-    def leave(self, state: int, finish: Callable[[], object]) -> None:
-        """Stores the last state. `finish` waits until the writer's streams have signalled."""
+    def leave(self, state: int) -> None:
+        """Stores the last state. Call it once the writer's streams have signalled."""
         from .timelines import end_timeline
 
-        if state != p.WRITER_AWAITED:
-            self._control.store32(STATE, state)
-            self.wake_readers()
-        finish()
         end_timeline(self._control, self.ready_line)
-        if state == p.WRITER_AWAITED:
-            self._control.store32(STATE, state)
-            self.wake_readers()
+        self._control.store32(STATE, state)
+        self.wake_readers()

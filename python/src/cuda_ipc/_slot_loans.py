@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import WriterParts, given_streams
+from ._deadline import Deadline
 from ._message_format import encode_meta, size_of
 from ._ring_writer import RingWriter
 from .channel_slot import Slot
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ._cuda_streams import GivenStreams, Stream
     from ._leases import HeldLease
     from ._link import Link
+
+NO_DEADLINE = Deadline("wait for streams", None)
 
 
 class SlotLoans:
@@ -67,9 +70,12 @@ class SlotLoans:
             self._held.on_goodbye = self._finish
         return self._streams
 
-    def _finish(self) -> None:
+    def _finish(self, deadline: Deadline = NO_DEADLINE) -> None:
+        """Waits for the streams that were given. Raises TIMEOUT."""
         if self._streams is not None:
-            self._streams.finish()
+            from ._cuda_streams import finish_contexts
+
+            finish_contexts(self._streams.contexts, deadline)
 
     def _without_room(self, by: Stream | None) -> Slot | None:
         """What comes of a full channel at once; None if it is waited for."""

@@ -148,19 +148,22 @@ class ChannelReader(Messages, Closing):
                 if not self._closed:
                     message.release()
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Gives all messages and the seat back.
 
-        It waits for the streams that were given, because they may still use the messages.
+        It waits for the streams that were given, because they may still use the messages; on a GPU
+        for all work of this process's context. `timeout` is in seconds; None waits without a limit.
+        Raises TIMEOUT; the reader is then still open.
         """
+        deadline = Deadline(f'close channel "{self.name}"', timeout)
         if self._closed:
             return
+        if not self._link.forked:
+            self._finish(deadline)
         self._closed = True
         self._pending = None
         self._held.on_lost = None
         if not self._link.forked:
-            if self._is_on_gpu:
-                self._parts.memory.finish()
             if self._streams is not None:
                 self._streams.close()
             self._ring.leave()

@@ -194,28 +194,38 @@ class ChannelWriter(SlotLoans, Closing):
             self._check_link()
             time.sleep(pause)
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Ends the channel. With `when_writer_gone` wait, it waits for the next writer instead.
 
         It waits for the streams that were given, because messages are ready only after them.
+        `timeout` is in seconds; None waits without a limit. Raises TIMEOUT; the channel is then
+        still open.
         """
         gone = self._parts.facts.when_writer_gone
-        self._close(WRITER_CLOSED if gone == "end" else WRITER_AWAITED)
+        self._close(WRITER_CLOSED if gone == "end" else WRITER_AWAITED, timeout)
 
-    def end(self) -> None:
-        """Ends the channel, also with `when_writer_gone` wait."""
-        self._close(WRITER_CLOSED)
+    def end(self, timeout: float | None = None) -> None:
+        """As `close`. It ends the channel with `when_writer_gone` wait, too."""
+        self._close(WRITER_CLOSED, timeout)
 
-    def _close(self, state: int) -> None:
+    def _close(self, state: int, timeout: float | None) -> None:
+        deadline = Deadline(f'close channel "{self.name}"', timeout)
         if self._closed:
             return
-        if self._loaned is not None:
-            self._loaned.close()
+        try:
+            if self._loaned is not None:
+                self._loaned.close()
+        finally:
+            if not self._link.forked:
+                self._finish(deadline)
+            self._leave(state)
+
+    def _leave(self, state: int) -> None:
         self._dropped = self.dropped
         self._closed = True
         self._held.on_lost = None
         if not self._link.forked:
-            self._ring.leave(state, self._finish)
+            self._ring.leave(state)
             if self._streams is not None:
                 self._streams.close()
         self._parts.close()

@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,8 +308,10 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
   GAVE_BACK(CUDA_SUCCESS);
 }
 
-CUresult cuStreamQuery(CUstream stream) {
-  REQUIRE_CONTEXT;
+/* Several threads may wait for one stream. */
+static pthread_mutex_t queues = PTHREAD_MUTEX_INITIALIZER;
+
+static CUresult advance(CUstream stream) {
   if (stream == NULL) stream = &default_stream;
   if (is_lost() && stream->head < stream->tail) told_of_loss = 1;
   if (told_of_loss) return LOST;
@@ -316,6 +319,14 @@ CUresult cuStreamQuery(CUstream stream) {
   if (stream->head < stream->tail) return CUDA_ERROR_NOT_READY;
   stream->head = stream->tail = 0;
   return CUDA_SUCCESS;
+}
+
+CUresult cuStreamQuery(CUstream stream) {
+  REQUIRE_CONTEXT;
+  pthread_mutex_lock(&queues);
+  CUresult status = advance(stream);
+  pthread_mutex_unlock(&queues);
+  return status;
 }
 
 static CUresult finish_streams(void) {
@@ -339,10 +350,12 @@ CUresult cuStreamSynchronize(CUstream stream) {
 static CUresult enqueue(CUstream stream, enum kind kind, CUdeviceptr to, uint64_t value, size_t count) {
   REQUIRE_CONTEXT;
   if (stream == NULL) stream = &default_stream;
-  if (stream->tail == OPERATIONS_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
-  stream->queue[stream->tail++] = (struct operation){kind, to, value, count};
-  if (!is_lost()) cuStreamQuery(stream);
-  return CUDA_SUCCESS;
+  pthread_mutex_lock(&queues);
+  int is_full = stream->tail == OPERATIONS_MAX;
+  if (!is_full) stream->queue[stream->tail++] = (struct operation){kind, to, value, count};
+  if (!is_full && !is_lost()) advance(stream);
+  pthread_mutex_unlock(&queues);
+  return is_full ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
