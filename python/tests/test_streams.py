@@ -14,7 +14,10 @@ from test_cuda import why_not
 
 import cuda_ipc
 
-pytestmark = pytest.mark.skipif(why_not() != "", reason=why_not())
+pytestmark = [
+    pytest.mark.skipif(why_not() != "", reason=why_not()),
+    pytest.mark.usefixtures("ends_in_time"),
+]
 
 SIZE = 4096
 

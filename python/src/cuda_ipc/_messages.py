@@ -76,16 +76,18 @@ class Messages:
                     return None
             if taken.ready_at > 0:
                 is_ready = self._ring.readiness(taken)
-                self._pending = None
                 if is_ready is None:  # its writer died before the data were there
+                    self._pending = None
                     self._ring.lose(taken)
                     taken = None
                     continue
                 if not is_ready:
+                    # It is kept, too, if the stream refuses to wait.
+                    self._pending = taken
                     if self._stream is None:
-                        self._pending = taken
                         return None
                     self._use_streams().await_data(self._stream, taken)
+                self._pending = None
             taken._reader = self  # type: ignore[attr-defined]
             return taken  # type: ignore[return-value]
 
