@@ -202,6 +202,71 @@ def test_a_close_takes_a_limit_and_the_channel_stays_open_until_the_stream_is_do
         assert reader.closed and writer.closed
 
 
+def test_without_a_stream_commit_release_and_close_wait_for_the_work_of_the_context(
+    hub, gate, stream, own
+):
+    with channel(hub) as writer, hub.open_channel("streams") as reader:
+
+        def waits(action) -> None:
+            """The stream's work ends late, and the action does not end before."""
+            from gpu_streams import Gate
+
+            with Gate() as late:
+                opens = threading.Timer(0.05, late.open)
+                stream.wait(late)
+                opens.start()
+                action()
+                assert stream.is_idle()
+                opens.join()
+            late.close()
+
+        slot = writer.loan(LIMIT)
+        waits(slot.commit)
+        waits(reader.next(LIMIT).release)
+        waits(reader.close)
+
+
+@pytest.mark.parametrize("waits_for", ["a message", "a release"])
+def test_a_close_waits_for_each_stream_that_uses_a_channel_in_host_memory(
+    hub, gate, new_stream, waits_for
+):
+    producing, consuming = new_stream(), new_stream()
+    with hub.create_channel("streams", "uint8", 1) as writer, gate:
+        reader = hub.open_channel("streams", stream=consuming)
+        if waits_for == "a message":
+            producing.wait(gate)
+            writer.send(b"x", stream=producing)
+            assert not reader.next(LIMIT).ready
+        else:
+            writer.send(b"x")
+            message = reader.next(LIMIT)
+            consuming.wait(gate)
+            message.release()
+        with pytest.raises(cuda_ipc.CudaIpcTimeout):
+            reader.close(0.01)
+        gate.open()
+        until("the writer's stream is done", producing.is_idle)
+        reader.close(LIMIT)
+
+
+def test_a_close_waits_for_the_context_of_a_stream_that_filled_nothing(hub, gate, new_stream):
+    """It waits for a reader's stream. A stream of another context sends the message."""
+    from cuda_ipc._cuda_streams import Stream
+
+    consuming = new_stream()
+    with channel(hub, slots=1) as writer, hub.open_channel("streams") as reader, gate:
+        writer.send(b"\1" * SIZE)
+        consuming.wait(gate)
+        reader.next(LIMIT).release(stream=consuming)
+        assert writer.try_loan() is None
+        streams = writer._use_streams()
+        other = Stream(77, 3, None)
+        streams._pages[0].wait = lambda *_: None
+        assert streams.order(other)
+        assert 77 in streams.contexts
+        streams._waiting.clear()
+
+
 def test_a_signal_ends_a_close_that_waits_for_a_stream(hub, gate, stream):
     with channel(hub) as writer, gate:
         with writer.loan(LIMIT, stream=stream) as slot:

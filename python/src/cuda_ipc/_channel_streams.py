@@ -54,9 +54,6 @@ class WriterStreams:
         self._filled_at[self._ring.slot] = value
         return value
 
-    def filled_by_cpu(self) -> None:
-        self._filled_at.pop(self._ring.slot, None)
-
     @property
     def contexts(self) -> set[int]:
         """The contexts of all streams that use the words."""

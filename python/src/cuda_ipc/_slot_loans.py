@@ -116,11 +116,8 @@ class SlotLoans:
         ready_at = 0
         if by is None and memory.buffer is None and not is_there:
             memory.finish()
-        if not slot._is_dropped:
-            if by is not None:
-                ready_at = self._use_streams().fill(by)
-            elif self._streams is not None:
-                self._streams.filled_by_cpu()
+        if by is not None and not slot._is_dropped:
+            ready_at = self._use_streams().fill(by)
         slot._end()
         self._loaned = None
         if slot._is_dropped:
