@@ -289,6 +289,86 @@ def test_a_signal_ends_a_close_that_waits_for_a_stream(hub, gate, stream):
         writer.close(LIMIT)
 
 
+@pytest.fixture
+def opened_later(gate):
+    """Opens the gate once a condition holds, and sees to it that the stream goes on."""
+    threads = []
+
+    def later(what, condition, stream) -> None:
+        def run() -> None:
+            until(what, condition)
+            gate.open()
+            until("the stream is done", stream.is_idle)
+
+        threads.append(threading.Thread(target=run))
+        threads[-1].start()
+
+    yield later
+    for thread in threads:
+        thread.join(LIMIT)
+
+
+def test_a_writer_waits_for_a_slot_that_a_lossy_reader_s_stream_holds(
+    hub, gate, stream, opened_later
+):
+    with (
+        channel(hub, slots=1) as writer,
+        hub.open_channel("streams", stream=stream, lossy=True) as reader,
+        gate,
+    ):
+        writer.send(b"\1" * SIZE)
+        message = reader.next(LIMIT)
+        stream.wait(gate)
+        message.release()
+        assert writer.try_loan() is None
+        opened_later("the writer waits", lambda: writer._is_awaited, stream)
+        writer.loan(LIMIT).close()
+
+
+def test_a_reader_waits_until_its_stream_gives_a_claim_back(hub, gate, stream, opened_later):
+    with (
+        channel(hub, slots=16) as writer,
+        hub.open_channel("streams", stream=stream, lossy=True) as reader,
+        gate,
+    ):
+        stream.wait(gate)
+        for _ in range(9):
+            writer.send(b"\1" * SIZE)
+        for _ in range(8):
+            reader.next(LIMIT).release()
+        opened_later("the reader waits", lambda: reader._is_awaited, stream)
+        assert reader.next(LIMIT).sequence == 8
+
+
+def test_what_streams_use_of_a_channel_is_unregistered_when_it_closes(hub, stream, monkeypatch):
+    from cuda_ipc import _cuda_streams
+
+    driver, registered = _cuda_streams._driver(), []
+
+    class Recorder:
+        def __getattr__(self, name):
+            return getattr(driver, name)
+
+        def cuMemHostRegister_v2(self, address, *rest):
+            registered.append(address)
+            return driver.cuMemHostRegister_v2(address, *rest)
+
+        def cuMemHostUnregister(self, address):
+            registered.remove(address)
+            return driver.cuMemHostUnregister(address)
+
+    monkeypatch.setattr(_cuda_streams, "_driver", Recorder)
+    writer, reader = channel(hub, slots=1), hub.open_channel("streams", stream=stream)
+    for _ in range(2):
+        with writer.loan(LIMIT, stream=stream) as slot:
+            slot.commit()
+        reader.next(LIMIT).release()
+    assert len(registered) >= 2
+    reader.close(LIMIT)
+    writer.close(LIMIT)
+    assert registered == []
+
+
 def test_a_stream_of_a_device_that_this_process_does_not_see_is_refused(hub, stream):
     elsewhere = Named(cuda_stream=0, device=Named(index=999))
     with channel(hub) as writer, hub.open_channel("streams") as reader:

@@ -330,12 +330,17 @@ CUresult cuStreamQuery(CUstream stream) {
 }
 
 static CUresult finish_streams(void) {
-  for (CUstream stream = streams; stream != NULL; stream = stream->next) {
-    CUresult status = cuStreamQuery(stream);
-    for (; status == CUDA_ERROR_NOT_READY; status = cuStreamQuery(stream)) usleep(100);
-    if (status != CUDA_SUCCESS) return status;
+  /* One stream may wait for another, so all of them go on in turns. */
+  for (;;) {
+    int is_idle = 1;
+    for (CUstream stream = streams; stream != NULL; stream = stream->next) {
+      CUresult status = cuStreamQuery(stream);
+      if (status == CUDA_ERROR_NOT_READY) is_idle = 0;
+      else if (status != CUDA_SUCCESS) return status;
+    }
+    if (is_idle) return CUDA_SUCCESS;
+    usleep(100);
   }
-  return CUDA_SUCCESS;
 }
 
 /* Called only for an idle stream, or for the default one. */
