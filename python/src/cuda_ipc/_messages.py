@@ -40,6 +40,8 @@ class Messages:
         self._slots = parts.facts.slots
         # A message whose data a stream of the writer has not written yet.
         self._pending: Taken | None = None
+        # The message that `try_next` is about to hand out.
+        self._coming: Taken | None = None
         # Both are made for the first stream.
         self._given: GivenStreams | None = None
         self._streams: ReaderStreams | None = None
@@ -68,28 +70,35 @@ class Messages:
             self._refuse()
         if self._streams is not None:
             self._streams.look()
-        taken = self._pending
-        while True:
-            if taken is None:
-                taken = self._ring.try_take()
+        taken = self._coming = self._pending
+        try:
+            while True:
                 if taken is None:
-                    return None
-            if taken.ready_at > 0:
-                is_ready = self._ring.readiness(taken)
-                if is_ready is None:  # its writer died before the data were there
-                    self._pending = None
-                    self._ring.lose(taken)
-                    taken = None
-                    continue
-                if not is_ready:
-                    # It is kept, too, if the stream refuses to wait.
-                    self._pending = taken
-                    if self._stream is None:
+                    taken = self._coming = self._ring.try_take()
+                    if taken is None:
                         return None
-                    self._use_streams().await_data(self._stream, taken)
+                if taken.ready_at > 0:
+                    is_ready = self._ring.readiness(taken)
+                    if is_ready is None:  # its writer died before the data were there
+                        self._ring.lose(taken)
+                        taken = self._coming = self._pending = None
+                        continue
+                    if not is_ready:
+                        if self._stream is None:
+                            self._pending = taken
+                            return None
+                        self._use_streams().await_data(self._stream, taken)
+                taken._reader = self  # type: ignore[attr-defined]
                 self._pending = None
-            taken._reader = self  # type: ignore[attr-defined]
-            return taken  # type: ignore[return-value]
+                return taken  # type: ignore[return-value]
+        except BaseException:
+            self._keep()
+            raise
+
+    def _keep(self) -> None:
+        """Keeps a message that was not handed out: of a signal, or of a stream that refused it."""
+        if self._coming is not None and not self._coming.returned:
+            self._pending = self._coming
 
     def _given_stream(self, stream: object) -> Stream | None:
         """None if none was given. Raises TypeError, ValueError."""
@@ -136,8 +145,10 @@ class Messages:
         if by is None and self._is_on_gpu:
             memory.finish()
         # A view that is left sees later messages from here on.
-        with contextlib.suppress(AttributeError, BufferError):
-            message._data.release()
+        data = getattr(message, "_data", None)
+        if data is not None:
+            with contextlib.suppress(BufferError):
+                data.release()
         if by is None:
             self._ring.release(message)
         else:

@@ -83,53 +83,61 @@ class ChannelReader(Messages, Closing):
         writer died and all that it committed was read; HUB_GONE if no hub can tell whether the
         writer lives; and as `try_next`.
         """
-        message = self.try_next()
-        if message is not None:
-            return message
-        deadline = Deadline(f'read channel "{self.name}"', timeout)
-        self._begin_wait()
         try:
-            message = self._spin.until(self.try_next, timeout)
+            message = self.try_next()
             if message is not None:
                 return message
-            for pause in self._until_news(deadline):
-                if pause is not None:
-                    time.sleep(pause)
-                else:
-                    hear(self._parts.bell, self._link, deadline)
-                message = self._after_sleep()
+            deadline = Deadline(f'read channel "{self.name}"', timeout)
+            self._begin_wait()
+            try:
+                message = self._spin.until(self.try_next, timeout)
                 if message is not None:
                     return message
-            return None
-        finally:
-            self._end_wait()
+                for pause in self._until_news(deadline):
+                    if pause is not None:
+                        time.sleep(pause)
+                    else:
+                        hear(self._parts.bell, self._link, deadline)
+                    message = self._after_sleep()
+                    if message is not None:
+                        return message
+                return None
+            finally:
+                self._end_wait()
+        except BaseException:
+            self._keep()
+            raise
 
     async def next_async(self, timeout: float | None = None) -> Message | None:
         """As `next`, for asyncio."""
         import asyncio
 
-        message = self.try_next()
-        if message is not None:
-            # Others get their turn even if messages never end.
-            await asyncio.sleep(0)
-            return message
-        deadline = Deadline(f'read channel "{self.name}"', timeout)
-        self._begin_wait()
         try:
-            message = self._spin.until(self.try_next, timeout)
+            message = self.try_next()
             if message is not None:
+                # Others get their turn even if messages never end.
+                await asyncio.sleep(0)
                 return message
-            for pause in self._until_news(deadline):
-                if pause is not None:
-                    await asyncio.sleep(pause)
-                else:
-                    await hear_async(self._parts.bell, self._link, deadline)
-                message = self._after_sleep()
+            deadline = Deadline(f'read channel "{self.name}"', timeout)
+            self._begin_wait()
+            try:
+                message = self._spin.until(self.try_next, timeout)
                 if message is not None:
                     return message
-            return None
-        finally:
-            self._end_wait()
+                for pause in self._until_news(deadline):
+                    if pause is not None:
+                        await asyncio.sleep(pause)
+                    else:
+                        await hear_async(self._parts.bell, self._link, deadline)
+                    message = self._after_sleep()
+                    if message is not None:
+                        return message
+                return None
+            finally:
+                self._end_wait()
+        except BaseException:
+            self._keep()
+            raise
 
     def __iter__(self) -> Iterator[Message]:
         """Each message until the writer closes the channel. Releases it before the next one."""
@@ -184,6 +192,8 @@ class ChannelReader(Messages, Closing):
                 "timeout, or cancel it",
             )
         self._is_awaited = True
+        # A signal may have ended a release before the writer knew of it.
+        self._ring.retry()
 
     def _end_wait(self) -> None:
         self._is_awaited = False
