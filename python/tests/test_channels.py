@@ -429,6 +429,8 @@ VALUES = (0, 1, 2, 3, 5, 99, -1, -5, 1 << 20, 1 << 31, 1 << 40, 2**53, 2**63 - 1
 
 @pytest.mark.parametrize("spoilt", ["control", "page"])
 def test_random_words_of_a_wrong_peer_give_only_the_errors_of_a_wrong_peer(hub, spoilt):
+    from cuda_ipc._ring_words import HEADERS
+
     seed = int(os.environ.get("SEED", random.randrange(2**32)))
     print(f"SEED={seed}")
     source = random.Random(seed)
@@ -452,7 +454,11 @@ def test_random_words_of_a_wrong_peer_give_only_the_errors_of_a_wrong_peer(hub, 
             commit(writer, sequence)
         words = writer._parts.control if spoilt == "control" else reader._parts.page
         for _ in range(source.randint(1, 3)):
-            words.store(source.randrange(len(words.plain)), source.choice(VALUES))
+            # Half of them go where most words have a meaning.
+            slot = source.randrange(2) * writer._ring._stride
+            near = (HEADERS + slot if spoilt == "control" else 0) + source.randrange(16)
+            at = source.choice([near, source.randrange(len(words.plain))])
+            words.store(at, source.choice(VALUES))
         for _ in range(4):
             if spoilt == "page":
                 attempt(lambda writer=writer: commit_at_once(writer))
