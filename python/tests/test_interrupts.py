@@ -116,3 +116,23 @@ def test_an_interrupted_next_or_release_leaves_a_reader_that_goes_on(hub, lossy)
                     assert message.json == value == message.sequence
 
     assert at_each_line(run) > 30
+
+
+def test_a_release_that_was_interrupted_ends_before_the_reader_waits(hub):
+    def run(interruption) -> None:
+        with (
+            hub.create_channel("cut", "uint8", 8, slots=1) as writer,
+            hub.open_channel("cut") as reader,
+        ):
+            write(writer, 0)
+            message = reader.next(LIMIT)
+            with interruption:
+                message.release()
+            message.release()
+            with pytest.raises(TimeoutError):
+                reader.next(0)
+            slot = writer.try_loan()
+            assert slot is not None
+            slot.close()
+
+    assert at_each_line(run) > 10
