@@ -9,6 +9,7 @@ import { socketOption } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
 import { dashboardHandler } from "../dashboard/dashboard-handler.js";
 import { LiveFeed } from "../dashboard/live-feed.js";
+import { ObjectActions } from "../dashboard/object-actions.js";
 import { printErrors } from "../terminal/error-report.js";
 import { parseListen } from "./metrics.js";
 
@@ -38,7 +39,7 @@ async function dashboard(options: DashboardOptions, context: CommandContext): Pr
   const access = new WebAccess();
   await using server = await WebServer.listen({
     address,
-    handler: dashboardHandler(access, new LiveFeed(watch, signal)),
+    handler: dashboardHandler(access, new LiveFeed(watch, signal), new ObjectActions(socket)),
     signal,
     onError: (error) => {
       // The limits of the server end a page that does not read.

@@ -45,6 +45,13 @@ describe("cuda-ipc dashboard", () => {
     for (const path of ["constructor", "..%2fpage.js", "page/index.html"])
       assert.equal(await status(path), 404, path);
     assert.equal(await status("", { method: "POST" }), 405);
+    assert.equal(await status("remove?name=x", { method: "POST" }), 400);
+    assert.equal(await status("object?name=x&id=1"), 409);
+    const wrong = await fetch(`${origin}${folder}remove?name=x&id=1`, {
+      method: "POST",
+      headers: { cookie, origin: "http://other.example" },
+    });
+    assert.equal(wrong.status, 403);
     assert.equal((await fetch(origin + folder)).status, 401);
     child.kill("SIGTERM");
     assert.equal((await outcome).code, 143);
@@ -101,6 +108,60 @@ describe("cuda-ipc dashboard", () => {
       for (const open of [small, large, channel]) open.close();
       child.kill("SIGTERM");
       await outcome;
+    }
+  });
+
+  it("shows the statistics of an object, and removes it after it was confirmed", {
+    skip,
+  }, async () => {
+    await using rig = await CliRig.open();
+    const hub = await rig.join();
+    const name = `${"n".repeat(250)}.long`;
+    using values = await hub.put(name, Float32Array.of(Number.NaN, 1, Number.POSITIVE_INFINITY));
+    using _ = await hub.put("kept", Uint8Array.of(1));
+    const { url, child, outcome } = await served(rig);
+    const browser = await launch();
+    try {
+      const page = await browser.newPage();
+      await page.goto(url);
+      const dialog = page.getByRole("dialog");
+      await page.getByText(name, { exact: true }).click();
+      await dialog.getByText("0 zero, 1 NaN, 1 infinite of 3 elements").waitFor();
+      await dialog.getByRole("button", { name: "Remove" }).dblclick();
+      await dialog.waitFor({ state: "hidden" });
+      assert.deepEqual((await hub.list()).map((object) => object.name).sort(), ["kept", name]);
+      const row = page.locator("#rows tr", { hasText: name });
+      await row.focus();
+      // The row is drawn anew meanwhile, and stays in focus.
+      await page.waitForTimeout(1500);
+      await page.keyboard.press("Enter");
+      await dialog.getByText("1 NaN").waitFor();
+      await dialog.getByRole("button", { name: "Remove" }).click();
+      await dialog.getByRole("button", { name: "Remove it for everybody" }).click();
+      await dialog.getByText(`Removed ${name}.`).waitFor();
+      assert.deepEqual(
+        (await hub.list()).map((object) => object.name),
+        ["kept"],
+      );
+      await page.keyboard.press("Escape");
+      await row.waitFor({ state: "detached" });
+      assert.ok(Number.isNaN((await values.read())[0]), "its holder still has the memory");
+      const [{ object: id } = { object: 0 }] = await hub.list();
+      await page.getByText("kept", { exact: true }).click();
+      await dialog.getByText("1 element").waitFor();
+      await hub.remove("kept");
+      using next = await hub.put("kept", Uint8Array.of(2));
+      await dialog.getByRole("button", { name: "Remove" }).click();
+      await dialog.getByRole("button", { name: "Remove it for everybody" }).click();
+      await dialog.getByText("kept is another object now.").waitFor();
+      const [later] = await hub.list();
+      assert.notEqual(later?.object, id);
+      assert.deepEqual(await next.read(), Uint8Array.of(2));
+    } finally {
+      await browser.close();
+      child.kill("SIGTERM");
+      await outcome;
+      await hub.close();
     }
   });
 

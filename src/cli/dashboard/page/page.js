@@ -1,146 +1,12 @@
 // The dashboard's page. Text of other processes only ever becomes text nodes and titles.
+import { openObject } from "./object.js";
+import { ageWords, objects, sizeWords, state, tabs } from "./tables.js";
+
 const ROW_PX = 26;
 const COLOURS = ["#3b82f6", "#16a34a", "#d97706", "#9333ea", "#0891b2", "#db2777", "#65a30d"];
 const HOLDERS_SHOWN = COLOURS.length;
 
 const byId = (id) => document.getElementById(id);
-const objects = new Map();
-const state = { tab: "objects", filter: "", channels: [], clients: [], services: [], devices: [] };
-
-function sizeWords(bytes) {
-  if (bytes === undefined) return "-";
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  const unit = Math.min(units.length - 1, bytes < 1 ? 0 : Math.floor(Math.log2(bytes) / 10));
-  const amount = bytes / 1024 ** unit;
-  return `${unit === 0 ? Math.round(amount) : Number(amount.toFixed(1))} ${units[unit]}`;
-}
-
-function ageWords(sinceMs) {
-  const seconds = Math.max(0, Math.floor((state.atMs - sinceMs) / 1000));
-  if (seconds < 60) return `${seconds} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 172_800
-    ? `${Math.floor(seconds / 3600)} h`
-    : `${Math.floor(seconds / 86_400)} d`;
-}
-
-const rate = (perSecond) => (perSecond === undefined ? "-" : `${Number(perSecond.toFixed(1))}`);
-const lagOf = ({ readers = [] }) => Math.max(-1, ...readers.map(({ behind }) => behind));
-
-function lagWords({ readers = [], unreadable }) {
-  if (unreadable !== undefined) return `unknown: ${unreadable}`;
-  if (readers.length === 0) return "no readers";
-  const sorted = [...readers].sort((one, other) => other.behind - one.behind);
-  return sorted.map(({ who, behind }) => `${behind} ${who}`).join(", ");
-}
-
-/** A column: title, text of a row, value to sort by. Numbers sort the largest first. */
-const column = (title, text, order = text) => ({ title, text, order });
-const name = column("Name", (row) => row.name);
-const tabs = {
-  objects: {
-    title: "Objects",
-    rows: () => [...objects.values()],
-    sorted: 1,
-    columns: [
-      name,
-      column(
-        "Size",
-        (row) => sizeWords(row.bytes),
-        (row) => row.bytes,
-      ),
-      column("Held by", (row) => row.holders),
-      column("Device", (row) => row.device.slice(0, 12)),
-      column("What", (row) => row.what),
-      column(
-        "Age",
-        (row) => ageWords(row.createdAtMs),
-        (row) => -row.createdAtMs,
-      ),
-    ],
-  },
-  channels: {
-    title: "Channels",
-    rows: () => state.channels,
-    sorted: 3,
-    columns: [
-      name,
-      column(
-        "Messages/s",
-        (row) => rate(row.messages),
-        (row) => row.messages ?? -1,
-      ),
-      column(
-        "Bytes/s",
-        (row) => sizeWords(row.bytes),
-        (row) => row.bytes ?? -1,
-      ),
-      column("Lag of readers", lagWords, lagOf),
-      column(
-        "Dropped",
-        (row) => String(row.dropped ?? "-"),
-        (row) => row.dropped ?? -1,
-      ),
-      column("Writer", (row) => row.writer ?? "-"),
-    ],
-  },
-  clients: {
-    title: "Clients",
-    rows: () => state.clients,
-    sorted: 1,
-    columns: [
-      column("Program", (row) => row.program),
-      column(
-        "Created and holds",
-        (row) => sizeWords(row.bytes),
-        (row) => row.bytes,
-      ),
-      column(
-        "Process",
-        (row) => String(row.pid),
-        (row) => row.pid,
-      ),
-      column("User", (row) => row.user),
-      column("Language", (row) => row.language ?? "-"),
-      column(
-        "Leases",
-        (row) => String(row.leases),
-        (row) => row.leases,
-      ),
-      column("Connected", (row) => (row.connected ? "yes" : "no")),
-      column("Command", (row) => row.command ?? "-"),
-    ],
-  },
-  services: {
-    title: "Services",
-    rows: () => state.services,
-    sorted: 2,
-    columns: [
-      name,
-      column(
-        "Workers",
-        (row) => String(row.workers),
-        (row) => row.workers,
-      ),
-      column(
-        "Under way",
-        (row) => String(row.underWay),
-        (row) => row.underWay,
-      ),
-      column(
-        "Answers/s",
-        (row) => rate(row.answers),
-        (row) => row.answers ?? -1,
-      ),
-      column(
-        "Median latency",
-        (row) => (row.medianMs === undefined ? "-" : `${rate(row.medianMs)} ms`),
-        (row) => row.medianMs ?? -1,
-      ),
-    ],
-  },
-};
-for (const tab of Object.values(tabs)) tab.reversed = false;
 
 function element(tag, text = "", classes = "") {
   const made = document.createElement(tag);
@@ -203,8 +69,8 @@ function deviceMap({ device, model, totalBytes, heldBytes, othersBytes }) {
   const whole = element("div", "", "bar");
   const sum = heldBytes + (othersBytes ?? 0);
   whole.append(...all.map((part) => segment(part, Math.max(totalBytes ?? 0, sum))));
-  const close = element("div", "", "bar");
-  close.title = "The same, without anything else";
+  const close = element("div", "", "bar objects");
+  close.title = "What objects hold, drawn larger";
   close.append(...parts.map((part) => segment(part, heldBytes)));
   const legend = element("ul", "", "legend");
   legend.append(...all.map(legendEntry));
@@ -254,6 +120,8 @@ function drawRows() {
   const last = Math.min(rows.length, first + Math.ceil(list.clientHeight / ROW_PX) + 10);
   const lines = rows.slice(first, last).map((row) => {
     const line = element("tr");
+    line.dataset.id = row.id;
+    if (state.tab === "objects") line.tabIndex = 0;
     for (const { text } of columns) {
       const cell = element("td", text(row));
       cell.title = cell.textContent;
@@ -261,7 +129,11 @@ function drawRows() {
     }
     return line;
   });
+  const focused = byId("rows").contains(document.activeElement)
+    ? document.activeElement.dataset.id
+    : undefined;
   byId("rows").replaceChildren(space(first), ...lines, space(rows.length - last));
+  if (focused !== undefined) lines.find(({ dataset }) => dataset.id === focused)?.focus();
 }
 
 function space(count) {
@@ -341,12 +213,24 @@ byId("filter").oninput = ({ target }) => {
   state.filter = target.value;
   drawList();
 };
+function openRow({ target }) {
+  const row = objects.get(Number(target.closest("tr")?.dataset.id));
+  if (state.tab === "objects" && row !== undefined) openObject(row);
+}
+
+byId("rows").onclick = openRow;
+byId("rows").onkeydown = (event) => {
+  if (event.key !== "Enter") return;
+  // Without this the key would also press the dialog's button.
+  event.preventDefault();
+  openRow(event);
+};
 byId("list").onscroll = drawRows;
 window.onresize = drawRows;
 window.onkeydown = (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") byId("filter").blur();
-  if (event.target === byId("filter")) return;
+  if (event.target === byId("filter") || byId("object").open) return;
   const tab = Object.keys(tabs)[Number(event.key) - 1];
   if (tab !== undefined) choose(tab);
   if (event.key !== "/") return;
