@@ -138,7 +138,7 @@ export type LogEvent = keyof typeof events;
 
 export const logEvents: Readonly<Record<LogEvent, LogEventFacts>> = events;
 
-/** What a line is about, for programs. The message says the same to people. */
+/** Details of a line for programs to read. The line's message has them in words. */
 export interface LogFields {
   /** The client, or the hub or keeper that the line is about. */
   readonly pid?: number | undefined;
@@ -150,7 +150,7 @@ export interface LogFields {
   readonly name?: string | undefined;
   readonly bytes?: number | undefined;
   readonly path?: string | undefined;
-  /** Of the error that led to the line. */
+  /** The code of the error that the line reports. */
   readonly code?: string | undefined;
   /** How many lines or things this line stands for. */
   readonly count?: number | undefined;

@@ -94,7 +94,7 @@ async function gc(options: GcOptions, context: CommandContext): Promise<void> {
   terminal.line(`Freed ${sizeWords(bytesOf(removed))}.`);
 }
 
-/** What nobody has held since this time, and this user may remove. The largest first. */
+/** Objects that this user may remove and that nobody has held since this time, largest first. */
 export function unheldAmong(
   objects: readonly ObjectSummary[],
   sinceMs: number,
