@@ -132,6 +132,10 @@ for (const path of peerFiles) {
 const ofSharp = pathsOfSharp();
 const inSharp = packagesThat((entry, path) => ofSharp.has(path) && !isForUsers(entry));
 run("tar", ["cJf", join(BUNDLE, "sharp.tar.xz"), ...inSharp]);
+// What is carried to a machine with a GPU has a limit. A program in xz has a fifth of its size.
+const code = ["build", "dist", "test"];
+run("tar", ["cJf", join(BUNDLE, "code.tar.xz"), "-C", BUNDLE, ...code]);
+for (const folder of code) rmSync(join(BUNDLE, folder), { recursive: true });
 cpSync("scripts/gpu-run.sh", join(BUNDLE, "run.sh"));
 writeFileSync(
   join(BUNDLE, "version.json"),

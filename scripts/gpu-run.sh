@@ -19,9 +19,11 @@ if [ ! -x ./node ]; then
   unpack node || exit 1
   chmod +x node
 fi
-if [ ! -d node_modules/sharp ]; then
-  unpack sharp.tar && tar -xf sharp.tar || exit 1
-fi
+for archive in sharp code; do
+  if [ ! -f "$archive.tar" ]; then
+    unpack "$archive.tar" && tar -xf "$archive.tar" || exit 1
+  fi
+done
 PATH="$bundle:$PATH"
 export PATH
 exec ./node scripts/gpu-report.mjs "$out"

@@ -1,6 +1,7 @@
 // Bundles the package's doors, and the processes that it starts: the command line, the hub, its
 // keeper and its gates. Importing 200 files takes three times as long as importing one. The package
 // (dist/) and the tests (build/src/) get the same bundles.
+import { cpSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import { DOORS } from "./doors.mjs";
@@ -52,6 +53,8 @@ export function bundleDoors(root, folder = ".") {
  * @param hubPreload modules to load into hubs and keepers first, which share their modules
  */
 export async function bundlePrograms(root, hubPreload = []) {
+  // The dashboard's page runs in browsers as it is.
+  cpSync("src/cli/dashboard/page", join(root, "cli/dashboard/page"), { recursive: true });
   const where = hubPreload.length > 0 ? { outbase: ".", outdir: dirname(root) } : { outdir: root };
   const chunks = relative(where.outdir, root);
   await Promise.all([

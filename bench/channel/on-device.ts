@@ -40,6 +40,7 @@ const DEPTHS = [8, 256] as const;
 const DEEP = 256;
 /** How many tensors PyTorch sends before it looks for acknowledgements. */
 const TORCH_AHEAD = 64;
+const TENSOR_BYTES = 64 * 1024;
 const TORCH_ABSENT = 3;
 /** Importing PyTorch takes seconds the first time. */
 const PYTHON_LIMIT_MS = 60_000;
@@ -213,7 +214,7 @@ interface TorchOptions {
 }
 
 function torchHandover(device: string, { handovers, ahead, env }: TorchOptions): Contender {
-  const name = "torch-handover";
+  const name = `torch-handover-${ahead}`;
   if (device === "host") return { name, programs: "needs a GPU" };
   const script = fileURLToPath(new URL("../../../bench/python/torch_handover.py", import.meta.url));
   // Checked first, because a Python without PyTorch is no failure.
@@ -226,7 +227,11 @@ function torchHandover(device: string, { handovers, ahead, env }: TorchOptions):
   return {
     name,
     programs: [
-      { command: "python3", args: [script, String(handovers), device, String(ahead)], env },
+      {
+        command: "python3",
+        args: [script, ...[handovers, device, TENSOR_BYTES, ahead].map(String)],
+        env,
+      },
     ],
   };
 }

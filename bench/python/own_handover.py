@@ -1,13 +1,16 @@
 """Hands arrays to another process of Python over a channel, which acknowledges each over another.
 
-Usage: own_handover.py MESSAGES DEVICE BYTES [SPIN_US]. Prints one line of JSON, like the programs
-in bench/c. Does the same work as torch_handover.py with PyTorch, if it is installed: the sender
+Usage: own_handover.py MESSAGES DEVICE BYTES [DEPTHS [SPIN_US]]. DEPTHS is "1" by default, or many
+as in "1,64". Prints a line of JSON for each, like the programs in bench/c. Does the same work as torch_handover.py with PyTorch, if it is installed: the sender
 fills the array, and the receiver copies it. On the host without PyTorch it uses NumPy.
 
 On a GPU both sides work in the order of their streams, and neither CPU waits for its own GPU. The
 stream that copies also sends the acknowledgement. So the sender has it when the receiver's copy is
 done, not when it is enqueued. A message and its release are ordered by the streams, too. The last
 message's content is compared at the end.
+
+At most DEPTH messages are in flight. With 1, each is acknowledged before the next, and a sample is
+one message. With more, a sample is the mean of DEPTH messages.
 
 SPIN_US is how long a reader looks again before it sleeps. It is 1000 on a GPU, where the answer
 takes longer than the 20 of the package, and that default on the host.
@@ -22,6 +25,7 @@ import time
 import cuda_ipc
 
 LIMIT_S = 60
+SLOTS_MIN = 8
 GPU_SPIN_US, HOST_SPIN_US = 1000, 20
 
 
@@ -51,11 +55,11 @@ def names(parent):
     return f"handover-{parent}", f"handover-back-{parent}"
 
 
-def consume(device, messages, byte_length, spin):
+def consume(device, messages, byte_length, slots, spin):
     _, empty, copy, stream = framework(device)
     forward, back = names(os.getppid())
     with cuda_ipc.connect() as hub:
-        acknowledgements = hub.create_channel(back, "int64", 1)
+        acknowledgements = hub.create_channel(back, "int64", 1, slots=slots)
         reader = hub.open_channel(forward, start="oldest", stream=stream, spin=spin, timeout=LIMIT_S)
         own = empty(byte_length)
         acknowledgements.send((-1).to_bytes(8, "little", signed=True))
@@ -70,19 +74,29 @@ def consume(device, messages, byte_length, spin):
             raise RuntimeError("there was one message too many")
 
 
+def report(name, times_us):
+    times_us.sort()
+    count = len(times_us)
+    figures = {"p50": times_us[count // 2], "p99": times_us[count * 99 // 100], "mean": sum(times_us) / count}
+    print(json.dumps({"name": name, "iterations": count, "us": figures}))
+
+
 def main():
     messages, device, byte_length = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    spin = float(sys.argv[4] if len(sys.argv) > 4 else HOST_SPIN_US if device == "host" else GPU_SPIN_US) / 1e6
-    warm_up = messages // 10 + 1
+    depths = [int(depth) for depth in (sys.argv[4] if len(sys.argv) > 4 else "1").split(",")]
+    spin = float(sys.argv[5] if len(sys.argv) > 5 else HOST_SPIN_US if device == "host" else GPU_SPIN_US) / 1e6
+    # A depth has a warm-up and its messages: both in whole samples.
+    plans = [(depth, (messages // 10 // depth + 1) * depth, (messages // depth + 1) * depth) for depth in depths]
+    count = sum(warm_up + timed for _, warm_up, timed in plans)
+    slots = max(SLOTS_MIN, *depths)
     context = multiprocessing.get_context("spawn")
-    arguments = (device, warm_up + messages, byte_length, spin)
+    arguments = (device, count, byte_length, slots, spin)
     consumer = context.Process(target=consume, args=arguments, daemon=True)
     consumer.start()
     fill, _, _, stream = framework(device)
     forward, back = names(os.getpid())
-    times_us = []
     with cuda_ipc.connect() as hub:
-        writer = hub.create_channel(forward, "uint8", byte_length, device=device)
+        writer = hub.create_channel(forward, "uint8", byte_length, slots=slots, device=device)
         acknowledgements = hub.open_channel(back, start="oldest", spin=spin, timeout=LIMIT_S)
 
         def expect(number):
@@ -92,23 +106,31 @@ def main():
                 raise RuntimeError(f"message {found} is acknowledged, wanted {number}")
 
         expect(-1)
-        for number in range(warm_up + messages):
+        first = 0
+        for depth, warm_up, timed in plans:
+            times_us = []
+            end = first + warm_up + timed
             start = time.perf_counter()
-            slot = writer.loan(LIMIT_S, stream=stream)
-            fill(slot.array, number % 256)
-            slot.commit()
-            expect(number)
-            if number >= warm_up:
-                times_us.append((time.perf_counter() - start) * 1e6)
-        expect((warm_up + messages - 1) % 256)
+            for number in range(first, end):
+                slot = writer.loan(LIMIT_S, stream=stream)
+                fill(slot.array, number % 256)
+                slot.commit()
+                if number - first + 1 >= depth:
+                    expect(number + 1 - depth)
+                if (number - first + 1) % depth == 0:
+                    now = time.perf_counter()
+                    if number - first >= warm_up:
+                        times_us.append((now - start) * 1e6 / depth)
+                    start = now
+            for number in range(end - depth + 1, end):
+                expect(number)
+            first = end
+            report(f"own-handover-{depth}", times_us)
+        expect((count - 1) % 256)
         writer.close()
         consumer.join(LIMIT_S)
     if consumer.exitcode != 0:
         raise RuntimeError(f"the consumer ended with {consumer.exitcode}")
-    times_us.sort()
-    count = len(times_us)
-    figures = {"p50": times_us[count // 2], "p99": times_us[count * 99 // 100], "mean": sum(times_us) / count}
-    print(json.dumps({"name": "own-handover", "iterations": count, "us": figures}))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
 """Hands CUDA tensors to another process by a torch.multiprocessing queue.
 
-Usage: torch_handover.py MESSAGES [DEVICE [AHEAD [BYTES]]]. BYTES is 64 KiB by default. Prints one line of JSON, like the programs in
-bench/c. Exits with 3 if PyTorch or its CUDA support is missing. With 0 messages, it only checks for
-that.
+Usage: torch_handover.py MESSAGES [DEVICE [BYTES [DEPTHS]]]. BYTES is 64 KiB by default. DEPTHS and
+what is printed are as in own_handover.py. Exits with 3 if PyTorch or its CUDA support is missing.
+With 0 messages, it only checks for that.
 
-The receiver acknowledges each tensor. At most AHEAD tensors are in flight. With 1, each tensor is
-acknowledged before the next, and a sample is one message. With more, a sample is the mean of AHEAD
-messages. The tensors are allocated once, because only the hand-over is measured.
+The receiver acknowledges each tensor. The tensors are allocated once, because only the hand-over is measured.
 """
 
 import json
@@ -59,37 +57,43 @@ def main():
         return 3
     if messages == 0:
         return 0
-    ahead = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    byte_length = int(sys.argv[4]) if len(sys.argv) > 4 else TENSOR_BYTES
-    warm_up = (messages // 10 // ahead + 1) * ahead
+    byte_length = int(sys.argv[3]) if len(sys.argv) > 3 else TENSOR_BYTES
+    depths = [int(depth) for depth in (sys.argv[4] if len(sys.argv) > 4 else "1").split(",")]
+    # A depth has a warm-up and its messages: both in whole samples.
+    plans = [(depth, (messages // 10 // depth + 1) * depth, (messages // depth + 1) * depth) for depth in depths]
+    count = sum(warm_up + timed for _, warm_up, timed in plans)
     context = torch.multiprocessing.get_context("spawn")
     tensors, acknowledgements = context.Queue(), context.Queue()
-    arguments = (device, warm_up + messages, byte_length, tensors, acknowledgements)
+    arguments = (device, count, byte_length, tensors, acknowledgements)
     consumer = context.Process(target=consume, args=arguments, daemon=True)
     consumer.start()
     torch.cuda.set_device(device)
-    slots = [torch.empty(byte_length, dtype=torch.uint8, device=device) for _ in range(max(SLOTS_MIN, ahead))]
+    slots = [torch.empty(byte_length, dtype=torch.uint8, device=device) for _ in range(max(SLOTS_MIN, *depths))]
     acknowledgements.get(timeout=60)
-    times_us = []
-    start = time.perf_counter()
-    for number in range(warm_up + messages):
-        slot = slots[number % len(slots)]
-        # The consumer's stream waits for this, because PyTorch sends an event with the tensor.
-        slot.fill_(number % 256)
-        tensors.put(slot)
-        if number + 1 >= ahead:
-            expect(acknowledgements, number + 1 - ahead)
-        if (number + 1) % ahead == 0:
-            now = time.perf_counter()
-            if number >= warm_up:
-                times_us.append((now - start) * 1e6 / ahead)
-            start = now
-    for number in range(warm_up + messages - ahead + 1, warm_up + messages):
-        expect(acknowledgements, number)
-    if acknowledgements.get(timeout=20) != (warm_up + messages - 1) % 256:
+    first = 0
+    for depth, warm_up, timed in plans:
+        times_us = []
+        end = first + warm_up + timed
+        start = time.perf_counter()
+        for number in range(first, end):
+            slot = slots[number % len(slots)]
+            # The consumer's stream waits for this, because PyTorch sends an event with the tensor.
+            slot.fill_(number % 256)
+            tensors.put(slot)
+            if number - first + 1 >= depth:
+                expect(acknowledgements, number + 1 - depth)
+            if (number - first + 1) % depth == 0:
+                now = time.perf_counter()
+                if number - first >= warm_up:
+                    times_us.append((now - start) * 1e6 / depth)
+                start = now
+        for number in range(end - depth + 1, end):
+            expect(acknowledgements, number)
+        first = end
+        report(f"torch-handover-{depth}", times_us)
+    if acknowledgements.get(timeout=20) != (count - 1) % 256:
         raise RuntimeError("the last message had other bytes")
     consumer.join(timeout=20)
-    report("torch-handover", times_us)
     return 0
 
 

@@ -112,7 +112,7 @@ function begin(
   attributes: Attributes,
 ): void {
   const sender = trace.getSpanContext(parent);
-  // What carried a context from another process links to it, as the conventions for messages ask.
+  // OpenTelemetry's conventions for messages: a consumer's span links to the sender's span.
   const links = kind === SpanKind.CONSUMER && sender ? [{ context: sender }] : [];
   const span = tracer.startSpan(name, { kind, attributes, links }, parent);
   open.set(key, { span, within: trace.setSpan(parent, span) });

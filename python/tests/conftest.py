@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import subprocess
@@ -132,11 +133,19 @@ class Peer:
 
     def __init__(self, command: list[str]) -> None:
         self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._heard = b""
 
     def said(self) -> Any:
         assert self.child.stdout is not None
-        line = self.child.stdout.readline()
-        assert line != b"", f"the peer has ended: {self.child.wait(LIMIT)}"
+        end = time.monotonic() + LIMIT
+        while b"\n" not in self._heard:
+            remaining = max(0.0, end - time.monotonic())
+            ready, _, _ = select.select([self.child.stdout], [], [], remaining)
+            assert ready, f"the peer has said nothing for {LIMIT:g} s"
+            part = os.read(self.child.stdout.fileno(), 65536)
+            assert part != b"", f"the peer has ended: {self.child.wait(LIMIT)}"
+            self._heard += part
+        line, _, self._heard = self._heard.partition(b"\n")
         return json.loads(line)
 
     def tell(self, value: Any = None) -> None:
@@ -172,6 +181,20 @@ def open_fds() -> dict[str, str]:
         except OSError:
             pass  # that of the listing itself
     return found
+
+
+@pytest.fixture
+def ends_in_time() -> Iterator[None]:
+    """Ends each wait without a limit by an error, of the test and of its fixtures."""
+
+    def ring(*_: object) -> None:
+        raise AssertionError(f"the test has not ended within {1.5 * LIMIT:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 1.5 * LIMIT, LIMIT / 10)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

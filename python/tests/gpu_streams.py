@@ -8,9 +8,12 @@ from typing import Any
 
 from cuda_ipc._cuda import context_at
 from cuda_ipc._cuda_library import check, declare
+from cuda_ipc._cuda_streams import finish_contexts
+from cuda_ipc._deadline import Deadline
 
 _u64, _p, _size, _uint = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint
 NON_BLOCKING, NOT_READY = 1, 600
+LIMIT = 60.0
 
 
 def library() -> ctypes.CDLL:
@@ -57,8 +60,8 @@ class Gate:
 
     def close(self) -> None:
         self.open()
+        finish_contexts({context_at(0).handle}, Deadline("close a gate", LIMIT))
         with context_at(0).current():
-            check("sync", library().cuCtxSynchronize())
             check("unregister", library().cuMemHostUnregister(self._address))
         del self._word
         self._map.close()

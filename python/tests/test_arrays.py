@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import struct
+import time
 
 import pytest
 
@@ -219,6 +220,21 @@ def test_pinned_outlives_its_session_and_lists_are_complete(socket, hub):
         assert info.published and info.byte_length == 3
         assert [(h.pid, h.program, h.access) for h in holders] == [(os.getpid(), "pytest", "owner")]
         assert mine.tobytes() == b"abc"
+    assert hub.list() == []
+
+
+def test_an_object_is_removed_only_if_nobody_has_used_it_since_it_was_listed(hub):
+    hub.put("weights", b"abc", pinned=True).close()
+    [listed] = hub.list()
+    assert listed.unheld_since_ms is not None
+    time.sleep(0.005)  # the time has milliseconds
+    with hub.open("weights"):
+        [held] = hub.list()
+        assert held.unheld_since_ms is None
+    seen = listed.unheld_since_ms
+    assert code(lambda: hub.remove("weights", unheld_since_ms=seen)) == "IN_USE"
+    [now] = hub.list()
+    hub.remove("weights", unheld_since_ms=now.unheld_since_ms)
     assert hub.list() == []
 
 

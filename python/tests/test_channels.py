@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import random
 import threading
 
 import pytest
@@ -420,3 +422,64 @@ def test_an_observer_counts_and_takes_no_seat(hub, node):
                     0,
                 )
                 assert not one.expelled
+
+
+VALUES = (0, 1, 2, 3, 5, 99, -1, -5, 1 << 20, 1 << 31, 1 << 40, 2**53, 2**63 - 1, -(2**63))
+
+
+@pytest.mark.parametrize("spoilt", ["control", "page"])
+def test_random_words_of_a_wrong_peer_give_only_the_errors_of_a_wrong_peer(hub, spoilt):
+    from cuda_ipc._ring_words import HEADERS
+
+    seed = int(os.environ.get("SEED", random.randrange(2**32)))
+    print(f"SEED={seed}")
+    source = random.Random(seed)
+    known = {"CHANNEL_CORRUPT", "READER_EXPELLED", "LIMIT_EXCEEDED", "PEER_GONE", "TIMEOUT"}
+    known |= {"INVALID_DESCRIPTOR", "PROTOCOL_MISMATCH"}  # of an open
+    found = set()
+
+    def attempt(action):
+        try:
+            return action()
+        except cuda_ipc.CudaIpcError as error:
+            found.add(error.code)
+            return None
+
+    for _ in range(150):
+        writer = hub.create_channel("wrong", "uint8", 8, slots=2)
+        lossy = source.random() < 0.5
+        reader = hub.open_channel("wrong", lossy=lossy)
+        other = hub.open_channel("wrong", lossy=True) if spoilt == "page" else None
+        for sequence in range(2):
+            commit(writer, sequence)
+        words = writer._parts.control if spoilt == "control" else reader._parts.page
+        for _ in range(source.randint(1, 3)):
+            # Half of them go where most words have a meaning.
+            slot = source.randrange(2) * writer._ring._stride
+            near = (HEADERS + slot if spoilt == "control" else 0) + source.randrange(16)
+            at = source.choice([near, source.randrange(len(words.plain))])
+            words.store(at, source.choice(VALUES))
+        for _ in range(4):
+            if spoilt == "page":
+                attempt(lambda writer=writer: commit_at_once(writer))
+            message = attempt(lambda reader=reader: reader.next(0))
+            if message is not None:
+                assert len(message.data) == message.byte_length <= 8
+                assert message.array.shape == message.shape
+                attempt(message.release)
+            if other is not None and (message := other.try_next()) is not None:
+                assert len(message.data) == 8
+                message.release()
+        if spoilt == "control":
+            attempt(lambda: hub.open_channel("wrong", start="oldest", timeout=LIMIT).close())
+        for one in (reader, other, writer):
+            if one is not None:
+                one.close(LIMIT)
+    assert found <= known, found - known
+    assert spoilt == "page" or "CHANNEL_CORRUPT" in found
+
+
+def commit_at_once(writer) -> None:
+    slot = writer.try_loan()
+    if slot is not None:
+        slot.commit()

@@ -14,7 +14,10 @@ from test_cuda import why_not
 
 import cuda_ipc
 
-pytestmark = pytest.mark.skipif(why_not() != "", reason=why_not())
+pytestmark = [
+    pytest.mark.skipif(why_not() != "", reason=why_not()),
+    pytest.mark.usefixtures("ends_in_time"),
+]
 
 SIZE = 4096
 
@@ -24,8 +27,15 @@ def gate(nothing_left_over: None) -> Iterator:
     from gpu_streams import Gate
 
     made = Gate()
+    # A driver's call that waits for a stream is ended by nothing else.
+    late = threading.Timer(LIMIT, made.open)
+    late.start()
     yield made
+    in_time = late.is_alive()
+    late.cancel()
+    late.join()
     made.close()
+    assert in_time, f"the gate was opened because the test had not ended within {LIMIT:g} s"
 
 
 @pytest.fixture
@@ -151,6 +161,23 @@ def test_a_loan_without_a_stream_waits_until_the_reader_s_stream_is_done(hub, ga
         until("the reader's stream is done", stream.is_idle)
         writer.send(b"\2" * SIZE, timeout=LIMIT)
         assert own.content() == b"\1" * SIZE
+
+
+def test_a_writer_that_has_used_streams_waits_for_readers_without_one_too(hub, gate, new_stream):
+    producing, consuming = new_stream(), new_stream()
+    with (
+        channel(hub, slots=1) as writer,
+        hub.open_channel("streams", stream=consuming) as reader,
+        gate,
+    ):
+        writer.send(b"\1" * SIZE, stream=producing)
+        message = reader.next(LIMIT)
+        consuming.wait(gate)
+        message.release()
+        assert writer.try_loan() is None
+        gate.open()
+        until("the reader's stream is done", consuming.is_idle)
+        writer.send(b"\2" * SIZE, timeout=LIMIT)
 
 
 def test_a_loan_for_a_stream_waits_for_the_reader_s_stream_on_the_gpu(hub, gate, new_stream, own):
@@ -282,6 +309,23 @@ def test_the_end_of_a_channel_waits_for_the_streams_of_its_writer(hub, gate, str
         with reader.next(LIMIT) as message:
             assert message.array.tobytes() == b"\7" * SIZE
         assert reader.next(LIMIT) is None
+
+
+def test_a_stream_waits_for_another_one_that_may_write_to_the_slot(hub, gate, new_stream):
+    slow, fast = new_stream(), new_stream()
+    with channel(hub, slots=1) as writer, hub.open_channel("streams") as reader, gate:
+        with writer.loan(LIMIT, stream=slow) as slot:
+            slow.wait(gate)
+            fill(slot, slow, 9)
+        assert reader.try_next() is None, "it goes past what was not committed"
+        with writer.loan(LIMIT, stream=fast) as slot:
+            fill(slot, fast, 2)
+            slot.commit()
+        gate.open()
+        until("the first stream is done", slow.is_idle)
+        until("the second stream is done", fast.is_idle)
+        with reader.next(LIMIT) as message:
+            assert message.array.tobytes() == b"\2" * SIZE
 
 
 class Named:

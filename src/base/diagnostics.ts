@@ -14,11 +14,11 @@ export interface Point<Message extends object> {
   publish(message: Message): void;
 }
 
-/** What Node adds to the message of an operation, and passes to `asyncStart` and `error`. */
+/** Node adds these to the message of an operation before `asyncStart` and `error` get it. */
 export interface OperationOutcome<Result> {
-  /** What the call returned. */
+  /** The call's result, if it succeeded. */
   readonly result?: Result;
-  /** What the call threw. */
+  /** The error, if the call failed. */
   readonly error?: unknown;
 }
 

@@ -126,6 +126,8 @@ export const limits = {
   channelReadersMax: 64,
   /** Channels whose words a watcher maps. */
   watchedChannelsMax: 4096,
+  /** Objects with time series of their own; also channels, readers, services and programs. */
+  metricsSeriesMax: 1000,
   /** The meta of one message of a channel. */
   channelMetaBytesMax: 64 * KiB,
   /** The control file of a channel, with the headers and meta of all slots. */
@@ -143,6 +145,16 @@ export const limits = {
   serviceWaitingMax: 65_536,
   /** A worker's report of a handler's error, and its description of requests. */
   serviceReportBytesMax: KiB,
+  /** Connections of one web server. The next one ends the oldest one without a request. */
+  webConnectionsMax: 64,
+  /** Connections with an answer without an end: pages that are open. */
+  webStreamsMax: 16,
+  /** All headers of a request to a web server. */
+  webHeaderBytesMax: 16 * KiB,
+  webHeadersMax: 64,
+  webUrlLengthMax: 2048,
+  /** The body of a request to a web server. */
+  webBodyBytesMax: 4 * KiB,
   /** Signals and waits in one batch of a stream; the driver's own limit. */
   streamBatchMax: 255,
   /** Machines that one bridge is linked with at a time, in each direction. */
@@ -196,4 +208,10 @@ export const defaults = {
   bridgeLookMs: 1000,
   /** How long a client of a socket between processes may stay silent. */
   peerSilenceMs: 10_000,
+  /** How long a web client may take to send its headers. */
+  webRequestMs: 5000,
+  /** How long a web server works on an answer. */
+  webAnswerMs: 20_000,
+  /** How long a web client may send no request, or take nothing of an answer. */
+  webSilenceMs: 15_000,
 } as const;

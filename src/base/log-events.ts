@@ -67,6 +67,11 @@ const events = {
     level: "warn",
     meaning: "The process that receives descriptors failed. Another one replaces it.",
   },
+  "metrics-open": { level: "warn", meaning: "Other machines can read the metrics of the hub." },
+  "metrics-ended": {
+    level: "warn",
+    meaning: "The process that serves metrics ended. Another one replaces it.",
+  },
   "object-not-kept": {
     level: "warn",
     meaning: "The next hub would not get this memory, unless a holder brings it back.",
@@ -93,6 +98,10 @@ const events = {
     meaning: "Lines of this log were dropped, because nothing read it or the disk was full.",
   },
   "hub-started": { level: "info", meaning: "A hub listens, or says how it is set up." },
+  "metrics-started": {
+    level: "info",
+    meaning: "A process serves metrics at the URL that it names.",
+  },
   "hub-restarts": { level: "info", meaning: "The hub was told to make way for the next one." },
   "hub-inherited": { level: "info", meaning: "The hub goes on with what an earlier one left." },
   "hub-ended": { level: "info", meaning: "The hub ends: stopped, interrupted or idle." },
@@ -129,7 +138,7 @@ export type LogEvent = keyof typeof events;
 
 export const logEvents: Readonly<Record<LogEvent, LogEventFacts>> = events;
 
-/** What a line is about, for programs. The message says the same to people. */
+/** Details of a line for programs to read. The line's message has them in words. */
 export interface LogFields {
   /** The client, or the hub or keeper that the line is about. */
   readonly pid?: number | undefined;
@@ -141,7 +150,7 @@ export interface LogFields {
   readonly name?: string | undefined;
   readonly bytes?: number | undefined;
   readonly path?: string | undefined;
-  /** Of the error that led to the line. */
+  /** The code of the error that the line reports. */
   readonly code?: string | undefined;
   /** How many lines or things this line stands for. */
   readonly count?: number | undefined;

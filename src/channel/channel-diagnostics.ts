@@ -1,9 +1,9 @@
-/** What channels publish on node:diagnostics_channel. */
+/** The messages that channels publish on node:diagnostics_channel. */
 import { point } from "../base/diagnostics.js";
 import type { LoanedSlot } from "./loaned-slot.js";
 import type { ReceivedSlot } from "./received-slot.js";
 
-/** A slot was lent to a writer. */
+/** A slot was loaned to a writer. */
 export interface LoanMessage {
   /** The name of the channel. */
   readonly name: string;
@@ -41,7 +41,7 @@ export interface ReleaseMessage {
 /** A writer found that a reader died without closing. */
 export interface ReaderDiedMessage {
   readonly name: string;
-  /** The reader's place, as in error messages and `channel stat`. */
+  /** The number of the reader's seat, as in error messages and `channel stat`. */
   readonly seat: number;
   /** The reader's lease, as in the hub's log. */
   readonly lease: number;

@@ -48,14 +48,21 @@ export function parseInteger(text: string, min: number, max = Number.MAX_SAFE_IN
   throw new InvalidArgumentError(`Give an integer, ${range}.`);
 }
 
-const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, min: 60_000, m: 60_000 };
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  min: 60_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
 
-/** Parses `10s`, `500ms` or `2min` to milliseconds. */
+/** Parses `10s`, `500ms`, `2min`, `1h` or `7d` to milliseconds. */
 export function parseTime(text: string): number {
-  const [, number = "", unit = ""] = /^(\d{1,9}(?:\.\d{1,3})?) ?(ms|s|min|m)$/.exec(text) ?? [];
+  const [, number = "", unit = ""] = /^(\d{1,9}(?:\.\d{1,3})?) ?(ms|s|min|m|h|d)$/.exec(text) ?? [];
   const unitMs = UNIT_MS[unit];
   if (unitMs === undefined)
-    throw new InvalidArgumentError("Give a time with its unit, such as 10s, 500ms or 2min.");
+    throw new InvalidArgumentError("Give a time with its unit, such as 10s, 500ms, 2min or 1h.");
   return Number(number) * unitMs;
 }
 

@@ -168,6 +168,11 @@ const list = optionsOf<WaitOptions & { readonly prefix?: string }>("list()", {
   prefix: aString,
 });
 
+const remove = optionsOf<WaitOptions & { readonly unheldSinceMs?: number }>("remove()", {
+  ...waitChecks,
+  unheldSinceMs: integer(0),
+});
+
 const stop = optionsOf<WaitOptions & { readonly force?: boolean }>("stop()", {
   ...waitChecks,
   force: aBoolean,
@@ -191,6 +196,7 @@ export const checks = {
   resumeChannel,
   wait: checkWait,
   list,
+  remove,
   stop,
 } as const;
 

@@ -1,4 +1,4 @@
-/** What a client of the hub publishes on node:diagnostics_channel. */
+/** The messages that a client of the hub publishes on node:diagnostics_channel. */
 import { type OperationOutcome, operation, point } from "../base/diagnostics.js";
 import type { CudaIpcError } from "../base/errors.js";
 import type { ChannelObserver } from "../channel/channel-observer.js";

@@ -2,7 +2,6 @@
  * A joined hub: creates, opens, lists and removes objects by name. Owns the connection, the devices
  * that it opened and everything made through it, and closes them all.
  */
-
 import { packBundle } from "../array/bundle-packing.js";
 import { type DType, parseDType } from "../array/dtype.js";
 import { arrayByteLength, contiguousLayout } from "../array/layout.js";
@@ -261,15 +260,18 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Removes a name at once, as unlink does. The holders of the object keep it.
-   * @throws NOT_FOUND
+   * Removes a name at once, as unlink does. Holders keep the object. With `unheldSinceMs` of an
+   * entry of `list`: only if nobody has used it since. @throws NOT_FOUND, IN_USE
    */
-  async remove(name: string, options: WaitOptions = {}): Promise<void> {
-    await this.#link.request(
-      "remove",
-      { name: checkName(name) },
-      this.#begin(`remove "${name}"`, options),
-    );
+  async remove(
+    name: string,
+    options: WaitOptions & { readonly unheldSinceMs?: number | undefined } = {},
+  ): Promise<void> {
+    checks.remove(options);
+    const { unheldSinceMs, ...wait } = options;
+    const only = unheldSinceMs === undefined ? {} : { unheldSinceMs };
+    const fields = { name: checkName(name), ...only };
+    await this.#link.request("remove", fields, this.#begin(`remove "${name}"`, wait));
   }
 
   async status(options: WaitOptions = {}): Promise<HubStatus> {

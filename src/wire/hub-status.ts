@@ -56,6 +56,8 @@ export const hubStatusSchema = v.strictObject({
   idleMs: v.nullable(count),
   /** The process that keeps the descriptors for the next hub; null without one. */
   keeper: v.nullable(v.strictObject({ pid: count, descriptors: count, pending: count })),
+  /** The URL of the metrics that a child process of the hub serves; null without one. */
+  metrics: v.nullable(v.string()),
   /** The latest of those that this client could have opened. */
   lost: v.array(lostObject),
   limits: v.array(limitStatus),

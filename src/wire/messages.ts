@@ -93,7 +93,13 @@ export const requestSchema = v.variant("op", [
     explain: v.optional(v.boolean()),
   }),
   v.strictObject({ ...head, op: v.literal("release"), lease: positive }),
-  v.strictObject({ ...head, op: v.literal("remove"), name: anyName }),
+  /** With `unheldSinceMs` of an entry of `list`: only if it was not used since that entry. */
+  v.strictObject({
+    ...head,
+    op: v.literal("remove"),
+    name: anyName,
+    unheldSinceMs: v.optional(count),
+  }),
   /** With `holders`, each entry has its holders. */
   v.strictObject({
     ...head,
@@ -147,6 +153,8 @@ const summaryFields = {
   /** False after a crash of the hub, until a process that holds the memory brings it back. */
   hasMemory: v.boolean(),
   createdAtMs: count,
+  /** When its last lease ended, in Unix milliseconds. Null while it has leases. */
+  unheldSinceMs: v.nullable(count),
   descriptor: descriptorSchema,
 };
 const objectSummary = v.strictObject(summaryFields);

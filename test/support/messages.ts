@@ -91,7 +91,7 @@ const channels: readonly Descriptor[] = whenFullPolicies.map((whenFull) => {
   return channelOf({ whenFull, whenWriterGone: whenFull === "wait" ? "wait" : "end" });
 });
 
-const pooledArray: Descriptor = {
+export const pooledArray: Descriptor = {
   ...gpuArray,
   mechanism: "pool",
   pooled: {
@@ -143,6 +143,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "cancel", request: 3, explain: true },
   { ...head, op: "release", lease: 2 },
   { ...head, op: "remove", name: "frame" },
+  { ...head, op: "remove", name: "frame", unheldSinceMs: 5 },
   { ...head, op: "list" },
   { ...head, op: "list", after: "frame", holders: true },
   { ...head, op: "changes" },
@@ -172,6 +173,7 @@ const summary: ObjectSummary = {
   ownerUid: 1000,
   hasMemory: true,
   createdAtMs: 1_700_000_000_000,
+  unheldSinceMs: null,
   descriptor: hostArray,
 };
 
@@ -184,7 +186,14 @@ const holders: readonly Holder[] = [
 /** Entries of `list` and `changes`, with every field and choice. */
 const heldObjects: readonly HeldObject[] = [
   summary,
-  { ...summary, ownerPid: null, lifetime: "pinned", descriptor: hostBundle(3, 200) },
+  {
+    ...summary,
+    leases: 0,
+    unheldSinceMs: 5,
+    ownerPid: null,
+    lifetime: "pinned",
+    descriptor: hostBundle(3, 200),
+  },
   ...[timelineDescriptor, gpuArray, pooledArray, replica, ...channels].map((descriptor, index) => ({
     ...summary,
     descriptor,
@@ -260,6 +269,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       ...summary,
       descriptor,
       lifetime: descriptor === hostArray ? "held" : "pinned",
+      unheldSinceMs: descriptor === hostArray ? null : 5,
       sharing: sharings[index % sharings.length] ?? summary.sharing,
     },
     holders: [...holders],
@@ -283,6 +293,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       deviceBytes: 0,
       idleMs: 30_000,
       keeper: { pid: 4243, descriptors: 3, pending: 1 },
+      metrics: "http://127.0.0.1:9464/metrics",
       lost: [
         {
           name: "frame",

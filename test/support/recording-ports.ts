@@ -179,6 +179,10 @@ export class RecordingPorts implements HubPorts<number> {
     return null;
   }
 
+  metrics(): HubStatus["metrics"] {
+    return null;
+  }
+
   objectLost(words: string): void {
     this.lost.push(words);
   }

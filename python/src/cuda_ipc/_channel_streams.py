@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from ._cuda_streams import OrderedTimeline, Stream, StreamWords, finish_contexts
+from ._cuda_streams import OrderedTimeline, Stream, StreamWords
 from ._protocol import HEADERS_AT, PAGE_BYTES, READY_LINES
 from ._ring_message import Taken
 from ._ring_reader import RingReader
@@ -54,16 +54,13 @@ class WriterStreams:
         self._filled_at[self._ring.slot] = value
         return value
 
-    def filled_by_cpu(self) -> None:
-        self._filled_at.pop(self._ring.slot, None)
-
-    def finish(self) -> None:
-        """Waits for the work of the streams."""
-        self._ready.finish()
-        finish_contexts(self._waiting)
+    @property
+    def contexts(self) -> set[int]:
+        """The contexts of all streams that use the words."""
+        return self._ready.contexts | self._waiting
 
     def close(self) -> None:
-        """Call it after `finish`, before the words are unmapped."""
+        """Call it once the contexts are idle, before the words are unmapped."""
         for words in (self._words, *self._pages):
             words.close()
 
@@ -105,9 +102,12 @@ class ReaderStreams:
     def release(self, taken: Taken, stream: Stream) -> None:
         self._ring.release(taken, lambda value: self._done.signal(stream, value))
 
+    @property
+    def contexts(self) -> set[int]:
+        """The contexts of all streams that use the words."""
+        return self._done.contexts | self._waiting
+
     def close(self) -> None:
-        """Waits for the work of the streams. Call it before the words are unmapped."""
-        self._done.finish()
-        finish_contexts(self._waiting)
+        """Call it once the contexts are idle, before the words are unmapped."""
         self._control.close()
         self._page.close()

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ._cuda import context_at
 from ._cuda_library import Entered, check, current_context, declare
+from ._deadline import Deadline
 from ._layout import INTEGER_MAX
 from ._words import Words
 from .errors import CudaError, CudaIpcError
@@ -215,14 +217,15 @@ class OrderedTimeline:
         self._index = index
         self._last: Stream | None = None
         self._last_value = 0
-        self._contexts: set[int] = set()
+        #: Of the streams that have signalled.
+        self.contexts: set[int] = set()
 
     def signal(self, stream: Stream, value: int) -> None:
         """Enqueues: the timeline reaches this value after all earlier ones and this work."""
         assert self._last_value < value <= INTEGER_MAX
         self.wait_on(stream, self._last_value)
         self._words.write(stream, self._index, value)
-        self._contexts.add(stream.context)
+        self.contexts.add(stream.context)
         self._last, self._last_value = stream, value
 
     def wait_on(self, stream: Stream, value: int) -> None:
@@ -231,13 +234,24 @@ class OrderedTimeline:
         if last is not None and value > 0 and not last.is_same(stream):
             self._words.wait(stream, self._index, value)
 
-    def finish(self) -> None:
-        """Waits for the streams that have signalled. A device that fails signals no more."""
-        finish_contexts(self._contexts)
+
+def finish_contexts(contexts: Collection[int], deadline: Deadline) -> None:
+    """Waits for all work of these contexts, if their devices can still do it. Raises TIMEOUT."""
+    if not contexts:
+        return
+    # WHY a thread: the driver's call has no time limit, and a signal does not end it.
+    waits = threading.Thread(target=_finish_contexts, args=(tuple(contexts),), daemon=True)
+    try:
+        waits.start()
+    except RuntimeError:  # the interpreter is about to end
+        _finish_contexts(contexts)
+        return
+    waits.join(deadline.remaining)
+    if waits.is_alive():
+        raise deadline.timed_out("a GPU is still at work for this process")
 
 
-def finish_contexts(contexts: set[int]) -> None:
-    """Waits for all work of these contexts, if their devices can still do it."""
+def _finish_contexts(contexts: Iterable[int]) -> None:
     for context in contexts:
         with contextlib.suppress(CudaError), Entered(context):
             check("cuCtxSynchronize", _driver().cuCtxSynchronize())

@@ -14,6 +14,7 @@ from .errors import CudaIpcError, closed
 if TYPE_CHECKING:
     from ._channel_streams import ReaderStreams
     from ._cuda_streams import GivenStreams, Stream
+    from ._deadline import Deadline
     from ._leases import HeldLease
     from ._link import Link
 
@@ -39,6 +40,8 @@ class Messages:
         self._slots = parts.facts.slots
         # A message whose data a stream of the writer has not written yet.
         self._pending: Taken | None = None
+        # The message that `try_next` is about to hand out.
+        self._coming: Taken | None = None
         # Both are made for the first stream.
         self._given: GivenStreams | None = None
         self._streams: ReaderStreams | None = None
@@ -67,26 +70,35 @@ class Messages:
             self._refuse()
         if self._streams is not None:
             self._streams.look()
-        taken = self._pending
-        while True:
-            if taken is None:
-                taken = self._ring.try_take()
+        taken = self._coming = self._pending
+        try:
+            while True:
                 if taken is None:
-                    return None
-            if taken.ready_at > 0:
-                is_ready = self._ring.readiness(taken)
-                self._pending = None
-                if is_ready is None:  # its writer died before the data were there
-                    self._ring.lose(taken)
-                    taken = None
-                    continue
-                if not is_ready:
-                    if self._stream is None:
-                        self._pending = taken
+                    taken = self._coming = self._ring.try_take()
+                    if taken is None:
                         return None
-                    self._use_streams().await_data(self._stream, taken)
-            taken._reader = self  # type: ignore[attr-defined]
-            return taken  # type: ignore[return-value]
+                if taken.ready_at > 0:
+                    is_ready = self._ring.readiness(taken)
+                    if is_ready is None:  # its writer died before the data were there
+                        self._ring.lose(taken)
+                        taken = self._coming = self._pending = None
+                        continue
+                    if not is_ready:
+                        if self._stream is None:
+                            self._pending = taken
+                            return None
+                        self._use_streams().await_data(self._stream, taken)
+                taken._reader = self  # type: ignore[attr-defined]
+                self._pending = None
+                return taken  # type: ignore[return-value]
+        except BaseException:
+            self._keep()
+            raise
+
+    def _keep(self) -> None:
+        """Keeps a message that was not handed out: of a signal, or of a stream that refused it."""
+        if self._coming is not None and not self._coming.returned:
+            self._pending = self._coming
 
     def _given_stream(self, stream: object) -> Stream | None:
         """None if none was given. Raises TypeError, ValueError."""
@@ -102,6 +114,18 @@ class Messages:
 
             self._streams = ReaderStreams(self._ring, self._parts.control, self._parts.page)
         return self._streams
+
+    def _finish(self, deadline: Deadline) -> None:
+        """Waits for what may still use the messages. Raises TIMEOUT."""
+        if not self._is_on_gpu and self._streams is None:
+            return
+        from ._cuda import context_at
+        from ._cuda_streams import finish_contexts
+
+        contexts = set() if self._streams is None else self._streams.contexts
+        if self._is_on_gpu:
+            contexts.add(context_at(self._parts.memory.device[1]).handle)
+        finish_contexts(contexts, deadline)
 
     def _is_ready(self, message: Message) -> bool:
         if self._closed:
@@ -121,8 +145,10 @@ class Messages:
         if by is None and self._is_on_gpu:
             memory.finish()
         # A view that is left sees later messages from here on.
-        with contextlib.suppress(AttributeError, BufferError):
-            message._data.release()
+        data = getattr(message, "_data", None)
+        if data is not None:
+            with contextlib.suppress(BufferError):
+                data.release()
         if by is None:
             self._ring.release(message)
         else:

@@ -41,34 +41,52 @@ class RingReader(ReaderSeat):
 
     def try_take(self) -> Taken | None:
         """The next message, held until `release`. None if it is not there yet."""
+        start, received = self._next, self.received
         longs = self._control.longs
-        while True:
-            position = self._next
-            at = self._at
-            generation = longs[at]
-            if generation <= position and longs[at + H_PASSED_OVER] <= position:
-                self.check_expelled()
-                return None
-            claim = -1
-            if self.lossy:
-                free = self._free_claim()
-                if free < 0 and self.is_held_up:
+        try:
+            while True:
+                position = self._next
+                at = self._at
+                generation = longs[at]
+                if generation <= position and longs[at + H_PASSED_OVER] <= position:
+                    self.check_expelled()
                     return None
-                claim = self._claim(position, free)
-                if claim < 0:
-                    continue
-            elif generation <= position:
-                # It was passed over, or the message came between the two looks.
-                generation = longs[at]
-            if self.lossy:
-                generation = longs[at]
-            if generation == position + 1:
-                taken = self._take(position, at, claim)
-                if taken is not None:
-                    return taken
-            else:
-                self._check_passed_over(position, generation, longs[at + H_PASSED_OVER])
-                self._pass_over(claim)
+                claim = -1
+                if self.lossy:
+                    free = self._free_claim()
+                    if free < 0 and self.is_held_up:
+                        return None
+                    claim = self._claim(position, free)
+                    if claim < 0:
+                        continue
+                elif generation <= position:
+                    # It was passed over, or the message came between the two looks.
+                    generation = longs[at]
+                if self.lossy:
+                    generation = longs[at]
+                if generation == position + 1:
+                    taken = self._take(position, at, claim)
+                    if taken is not None:
+                        return taken
+                else:
+                    self._check_passed_over(position, generation, longs[at + H_PASSED_OVER])
+                    self._pass_over(claim)
+        except BaseException:
+            self._undo(start, received)
+            raise
+
+    def _undo(self, start: int, received: int) -> None:
+        """After an error, or a signal between any two steps: nothing was taken since `start`."""
+        held, page = self._held, self._page
+        if held and held[-1].position >= start:
+            last = held.pop()
+            self._next, self._sequence, self._gap = last.position, last.sequence, last.missed
+        self.received = received
+        self._at = self._header(self._next)
+        if self.lossy:
+            for claim in range(P_CLAIMS, P_CLAIMS + CLAIMS):
+                if page.longs[claim] > self._next:
+                    page.store(claim, 0)
 
     def _check_passed_over(self, position: int, generation: int, passed_over: int) -> None:
         if passed_over == position + 1:
@@ -147,12 +165,13 @@ class RingReader(ReaderSeat):
             taken.own_shape = self._shape(at, length, rank if flags & FLAG_SHAPED else None)
         else:
             taken.own_shape = None
-        self._sequence = sequence + 1
         gap = sequence - expected
         if gap:
             self.missed += gap
             self._gap += gap
+            self._sequence = sequence
         if flags & FLAG_LOST:
+            self._sequence = sequence + 1
             self._gap += 1
             self.missed += 1
             self._pass_over(claim)
@@ -168,8 +187,9 @@ class RingReader(ReaderSeat):
         taken.ready_at = ready_at
         taken.flags = flags
         taken.missed = self._gap
-        self._gap = 0
         self._held.append(taken)
+        self._gap = 0
+        self._sequence = sequence + 1
         self.received += 1
         self._go_on()
         return taken

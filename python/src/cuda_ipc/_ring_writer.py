@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from . import _protocol as p
 from ._descriptors import ChannelFacts
@@ -210,13 +210,24 @@ class RingWriter:
             len(meta),
             rank,
         )
-        # WHY in this order: the next writer tells from these words where this one died.
-        control.store(at, self.position + 1)
-        self.sequence = sequence + 1
-        control.plain[SEQUENCE] = self.sequence
-        self._advance()
-        self.wake_readers()
+        position = self.position
+        try:
+            self._show(at, position, sequence)
+        except BaseException:
+            # A signal may have ended it after a reader saw the message. Twice is harmless.
+            self._show(at, position, sequence)
+            raise
         return sequence
+
+    def _show(self, at: int, position: int, sequence: int) -> None:
+        control = self._control
+        # WHY in this order: the next writer tells from these words where this one died.
+        control.store(at, position + 1)
+        self.sequence = control.plain[SEQUENCE] = sequence + 1
+        self._is_reserved = False
+        self.position = position + 1
+        control.store(PUBLISHED, position + 1)
+        self.wake_readers()
 
     def pass_over(self) -> None:
         """Skips this position without a message. A stream may still write to its slot."""
@@ -268,15 +279,10 @@ class RingWriter:
         """The index of the value of this writer's `ready` timeline."""
         return READY + LINE * (self._epoch % p.READY_LINES)
 
-    def leave(self, state: int, finish: Callable[[], object]) -> None:
-        """Stores the last state. `finish` waits until the writer's streams have signalled."""
+    def leave(self, state: int) -> None:
+        """Stores the last state. Call it once the writer's streams have signalled."""
         from .timelines import end_timeline
 
-        if state != p.WRITER_AWAITED:
-            self._control.store32(STATE, state)
-            self.wake_readers()
-        finish()
         end_timeline(self._control, self.ready_line)
-        if state == p.WRITER_AWAITED:
-            self._control.store32(STATE, state)
-            self.wake_readers()
+        self._control.store32(STATE, state)
+        self.wake_readers()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from ._channel_parts import WriterParts, given_streams
+from ._deadline import Deadline
 from ._message_format import encode_meta, size_of
 from ._ring_writer import RingWriter
 from .channel_slot import Slot
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from ._leases import HeldLease
     from ._link import Link
 
+NO_DEADLINE = Deadline("wait for streams", None)
+
 
 class SlotLoans:
     def __init__(self, link: Link, name: str, held: HeldLease, parts: WriterParts) -> None:
@@ -27,7 +31,8 @@ class SlotLoans:
         self._link = link
         self._held = held
         self._parts = parts
-        self._loaned: Slot | None = None
+        # WHY weak: a signal may end a `with` before it has the slot. Nobody else would close it.
+        self._loaned: ref[Slot] | None = None
         self._ring = RingWriter(
             name, parts.control, parts.facts, parts.first_position, parts.pages, parts.bells
         )
@@ -42,7 +47,7 @@ class SlotLoans:
         if (ring.any_gpu or self._streams is not None) and not self._order(by):
             return None
         slot = Slot(self, ring.slot, False, by)
-        self._loaned = slot
+        self._loaned = ref(slot)
         return slot
 
     def _given_stream(self, stream: object) -> Stream | None:
@@ -67,16 +72,19 @@ class SlotLoans:
             self._held.on_goodbye = self._finish
         return self._streams
 
-    def _finish(self) -> None:
+    def _finish(self, deadline: Deadline = NO_DEADLINE) -> None:
+        """Waits for the streams that were given. Raises TIMEOUT."""
         if self._streams is not None:
-            self._streams.finish()
+            from ._cuda_streams import finish_contexts
+
+            finish_contexts(self._streams.contexts, deadline)
 
     def _without_room(self, by: Stream | None) -> Slot | None:
         """What comes of a full channel at once; None if it is waited for."""
         facts = self._parts.facts
         if facts.when_full == "drop-newest":
             slot = Slot(self, facts.slots, True, by)
-            self._loaned = slot
+            self._loaned = ref(slot)
             return slot
         if facts.when_full == "error":
             raise CudaIpcError(
@@ -110,22 +118,36 @@ class SlotLoans:
         ready_at = 0
         if by is None and memory.buffer is None and not is_there:
             memory.finish()
-        if not slot._is_dropped:
-            if by is not None:
-                ready_at = self._use_streams().fill(by)
-            elif self._streams is not None:
-                self._streams.filled_by_cpu()
-        slot._end()
-        self._loaned = None
-        if slot._is_dropped:
-            self._ring.drop()
-            return None
+        if by is not None and not slot._is_dropped:
+            ready_at = self._use_streams().fill(by)
         own = lengths if lengths is not None and size != facts.slot_bytes else None
         if lengths is not None and lengths != facts.shape:
             own = lengths
-        return self._ring.commit(size, flags, raw, own, ready_at)
+        position = self._ring.position
+        try:
+            slot._end()
+            self._loaned = None
+            if slot._is_dropped:
+                self._ring.drop()
+                return None
+            return self._ring.commit(size, flags, raw, own, ready_at)
+        except BaseException:
+            # A signal has ended it. The value of `ready` that was enqueued is not used again.
+            self._loaned = None
+            if ready_at > 0 and self._ring.position == position:
+                self._ring.pass_over()
+            raise
+
+    def _take_back(self) -> None:
+        """Gives the loaned slot back, if there is one."""
+        slot = None if self._loaned is None else self._loaned()
+        if slot is not None:
+            slot.close()
 
     def _abort(self, slot: Slot) -> None:
+        current = None if self._loaned is None else self._loaned()
+        if current is not None and current is not slot:
+            return
         self._loaned = None
         if slot._stream is None or slot._is_dropped or self._link.forked:
             return

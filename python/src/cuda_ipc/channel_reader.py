@@ -83,53 +83,61 @@ class ChannelReader(Messages, Closing):
         writer died and all that it committed was read; HUB_GONE if no hub can tell whether the
         writer lives; and as `try_next`.
         """
-        message = self.try_next()
-        if message is not None:
-            return message
-        deadline = Deadline(f'read channel "{self.name}"', timeout)
-        self._begin_wait()
         try:
-            message = self._spin.until(self.try_next, timeout)
+            message = self.try_next()
             if message is not None:
                 return message
-            for pause in self._until_news(deadline):
-                if pause is not None:
-                    time.sleep(pause)
-                else:
-                    hear(self._parts.bell, self._link, deadline)
-                message = self._after_sleep()
+            deadline = Deadline(f'read channel "{self.name}"', timeout)
+            self._begin_wait()
+            try:
+                message = self._spin.until(self.try_next, timeout)
                 if message is not None:
                     return message
-            return None
-        finally:
-            self._end_wait()
+                for pause in self._until_news(deadline):
+                    if pause is not None:
+                        time.sleep(pause)
+                    else:
+                        hear(self._parts.bell, self._link, deadline)
+                    message = self._after_sleep()
+                    if message is not None:
+                        return message
+                return None
+            finally:
+                self._end_wait()
+        except BaseException:
+            self._keep()
+            raise
 
     async def next_async(self, timeout: float | None = None) -> Message | None:
         """As `next`, for asyncio."""
         import asyncio
 
-        message = self.try_next()
-        if message is not None:
-            # Others get their turn even if messages never end.
-            await asyncio.sleep(0)
-            return message
-        deadline = Deadline(f'read channel "{self.name}"', timeout)
-        self._begin_wait()
         try:
-            message = self._spin.until(self.try_next, timeout)
+            message = self.try_next()
             if message is not None:
+                # Others get their turn even if messages never end.
+                await asyncio.sleep(0)
                 return message
-            for pause in self._until_news(deadline):
-                if pause is not None:
-                    await asyncio.sleep(pause)
-                else:
-                    await hear_async(self._parts.bell, self._link, deadline)
-                message = self._after_sleep()
+            deadline = Deadline(f'read channel "{self.name}"', timeout)
+            self._begin_wait()
+            try:
+                message = self._spin.until(self.try_next, timeout)
                 if message is not None:
                     return message
-            return None
-        finally:
-            self._end_wait()
+                for pause in self._until_news(deadline):
+                    if pause is not None:
+                        await asyncio.sleep(pause)
+                    else:
+                        await hear_async(self._parts.bell, self._link, deadline)
+                    message = self._after_sleep()
+                    if message is not None:
+                        return message
+                return None
+            finally:
+                self._end_wait()
+        except BaseException:
+            self._keep()
+            raise
 
     def __iter__(self) -> Iterator[Message]:
         """Each message until the writer closes the channel. Releases it before the next one."""
@@ -148,19 +156,22 @@ class ChannelReader(Messages, Closing):
                 if not self._closed:
                     message.release()
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Gives all messages and the seat back.
 
-        It waits for the streams that were given, because they may still use the messages.
+        It waits for the streams that were given, because they may still use the messages; on a GPU
+        for all work of this process's context. `timeout` is in seconds; None waits without a limit.
+        Raises TIMEOUT; the reader is then still open.
         """
+        deadline = Deadline(f'close channel "{self.name}"', timeout)
         if self._closed:
             return
+        if not self._link.forked:
+            self._finish(deadline)
         self._closed = True
         self._pending = None
         self._held.on_lost = None
         if not self._link.forked:
-            if self._is_on_gpu:
-                self._parts.memory.finish()
             if self._streams is not None:
                 self._streams.close()
             self._ring.leave()
@@ -181,6 +192,8 @@ class ChannelReader(Messages, Closing):
                 "timeout, or cancel it",
             )
         self._is_awaited = True
+        # A signal may have ended a release before the writer knew of it.
+        self._ring.retry()
 
     def _end_wait(self) -> None:
         self._is_awaited = False

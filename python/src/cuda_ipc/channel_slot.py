@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._fds import is_finalizing
 from ._message_format import too_large
 from .arrays import Array, byte_view
 from .errors import CudaIpcError
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
 class Slot:
     """A loaned slot. Fill it, then `commit()`. Leaving `with` without that gives it back."""
 
-    __slots__ = ("_array", "_data", "_is_dropped", "_is_open", "_slot", "_stream", "_writer")
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_data",
+        "_is_dropped",
+        "_is_open",
+        "_slot",
+        "_stream",
+        "_writer",
+    )
 
     def __init__(
         self, writer: SlotLoans, slot: int, is_dropped: bool, stream: Stream | None
@@ -26,11 +36,11 @@ class Slot:
         self._writer = writer
         self._slot = slot
         self._is_dropped = is_dropped
-        self._is_open = True
         # The stream that fills it.
         self._stream = stream
         self._array: Array | None = None
         self._data: memoryview | None = None
+        self._is_open = True
 
     @property
     def name(self) -> str:
@@ -120,6 +130,10 @@ class Slot:
                 "CLOSED",
                 f'Cannot {verb} a slot of channel "{self.name}": it was committed or given back',
             )
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_open", False) and not is_finalizing():
+            self.close()
 
     def __enter__(self) -> Slot:
         return self

@@ -82,10 +82,14 @@ class ChannelWriter(SlotLoans, Closing):
         """Loans a slot at once. None if none is free; with drop-newest the message then counts
         as dropped. `stream` is as for `loan`. Raises CLOSED, IN_USE."""
         self._check_may_loan("loan a slot of")
-        slot = self._reserve(self._given_stream(stream))
-        if slot is None and self.when_full == "drop-newest":
-            self._ring.drop()
-        return slot
+        try:
+            slot = self._reserve(self._given_stream(stream))
+            if slot is None and self.when_full == "drop-newest":
+                self._ring.drop()
+            return slot
+        except BaseException:
+            self._take_back()
+            raise
 
     def loan(self, timeout: float | None = None, *, stream: Any = None) -> Slot:
         """Loans a slot. If none is free, `when_full` decides.
@@ -102,15 +106,15 @@ class ChannelWriter(SlotLoans, Closing):
         """
         self._check_may_loan("loan a slot of")
         by = self._given_stream(stream)
-        slot = self._reserve(by) or self._without_room(by)
-        if slot is not None:
-            return slot
-        deadline = Deadline(f'write to channel "{self.name}"', timeout)
-        slot = self._spin.until(lambda: self._reserve(by), timeout)
-        if slot is not None:
-            return slot
-        self._is_awaited = True
         try:
+            slot = self._reserve(by) or self._without_room(by)
+            if slot is not None:
+                return slot
+            deadline = Deadline(f'write to channel "{self.name}"', timeout)
+            slot = self._spin.until(lambda: self._reserve(by), timeout)
+            if slot is not None:
+                return slot
+            self._is_awaited = True
             for pause in until_room(self._ring, deadline, self._inspect):
                 if pause is not None:
                     time.sleep(pause)
@@ -120,6 +124,9 @@ class ChannelWriter(SlotLoans, Closing):
                 if slot is not None:
                     return slot
             raise AssertionError("a wait for room ends with a slot or an error")
+        except BaseException:
+            self._take_back()
+            raise
         finally:
             self._end_wait()
 
@@ -129,15 +136,15 @@ class ChannelWriter(SlotLoans, Closing):
 
         self._check_may_loan("loan a slot of")
         by = self._given_stream(stream)
-        slot = self._reserve(by) or self._without_room(by)
-        if slot is not None:
-            return slot
-        deadline = Deadline(f'write to channel "{self.name}"', timeout)
-        slot = self._spin.until(lambda: self._reserve(by), timeout)
-        if slot is not None:
-            return slot
-        self._is_awaited = True
         try:
+            slot = self._reserve(by) or self._without_room(by)
+            if slot is not None:
+                return slot
+            deadline = Deadline(f'write to channel "{self.name}"', timeout)
+            slot = self._spin.until(lambda: self._reserve(by), timeout)
+            if slot is not None:
+                return slot
+            self._is_awaited = True
             for pause in until_room(self._ring, deadline, self._inspect):
                 if pause is not None:
                     await asyncio.sleep(pause)
@@ -147,6 +154,9 @@ class ChannelWriter(SlotLoans, Closing):
                 if slot is not None:
                     return slot
             raise AssertionError("a wait for room ends with a slot or an error")
+        except BaseException:
+            self._take_back()
+            raise
         finally:
             self._end_wait()
 
@@ -194,28 +204,37 @@ class ChannelWriter(SlotLoans, Closing):
             self._check_link()
             time.sleep(pause)
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Ends the channel. With `when_writer_gone` wait, it waits for the next writer instead.
 
         It waits for the streams that were given, because messages are ready only after them.
+        `timeout` is in seconds; None waits without a limit. Raises TIMEOUT; the channel is then
+        still open.
         """
         gone = self._parts.facts.when_writer_gone
-        self._close(WRITER_CLOSED if gone == "end" else WRITER_AWAITED)
+        self._close(WRITER_CLOSED if gone == "end" else WRITER_AWAITED, timeout)
 
-    def end(self) -> None:
-        """Ends the channel, also with `when_writer_gone` wait."""
-        self._close(WRITER_CLOSED)
+    def end(self, timeout: float | None = None) -> None:
+        """As `close`. It ends the channel with `when_writer_gone` wait, too."""
+        self._close(WRITER_CLOSED, timeout)
 
-    def _close(self, state: int) -> None:
+    def _close(self, state: int, timeout: float | None) -> None:
+        deadline = Deadline(f'close channel "{self.name}"', timeout)
         if self._closed:
             return
-        if self._loaned is not None:
-            self._loaned.close()
+        try:
+            self._take_back()
+        finally:
+            if not self._link.forked:
+                self._finish(deadline)
+            self._leave(state)
+
+    def _leave(self, state: int) -> None:
         self._dropped = self.dropped
         self._closed = True
         self._held.on_lost = None
         if not self._link.forked:
-            self._ring.leave(state, self._finish)
+            self._ring.leave(state)
             if self._streams is not None:
                 self._streams.close()
         self._parts.close()
@@ -258,7 +277,8 @@ class ChannelWriter(SlotLoans, Closing):
         self._check_open(verb)
         if self._link.forked:
             self._link.check(f'{verb} channel "{self.name}"')
-        if self._loaned is not None or self._is_awaited:
+        is_loaned = self._loaned is not None and self._loaned() is not None
+        if is_loaned or self._is_awaited:
             found = "another one is waited for" if self._is_awaited else "another one is loaned"
             raise CudaIpcError(
                 "IN_USE",

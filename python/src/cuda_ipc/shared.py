@@ -175,6 +175,9 @@ class ObjectInfo:
         self.has_memory = bool(entry["hasMemory"])
         #: Unix time in milliseconds.
         self.created_at_ms = int(entry["createdAtMs"])
+        #: Unix time in milliseconds when the last lease ended; None while there are leases.
+        unheld = entry["unheldSinceMs"]
+        self.unheld_since_ms = None if unheld is None else int(unheld)
         #: As in docs/protocol.md, "Descriptors".
         self.descriptor: dict[str, Any] = entry["descriptor"]
 

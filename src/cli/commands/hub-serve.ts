@@ -4,6 +4,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import {
   defaultLogSettings,
+  type Log,
   type LogFormat,
   type LogLevel,
   logFormats,
@@ -22,10 +23,13 @@ import { servesOthers } from "../../hub/limits/policy.js";
 import { HubService } from "../../hub/restart/hub-service.js";
 import { HubServer } from "../../hub/server/hub-server.js";
 import { prepareHubProcess } from "../../hub/server/hub-start.js";
+import { isLoopback, type WebAddress, webAddressText } from "../../web/web-address.js";
 import { parseCount, socketOption } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
+import { MetricsProcess } from "../metrics-process.js";
 import { idleWords } from "../terminal/words.js";
 import { servedWords } from "./hub-check-config.js";
+import { parseListen } from "./metrics.js";
 
 /** EX_TEMPFAIL of sysexits.h. */
 const RESTART_EXIT_CODE = 75;
@@ -47,6 +51,7 @@ interface ServeOptions extends PolicyOptions, LogOptions {
   readonly socket?: string;
   readonly idleMs?: number;
   readonly stay?: boolean;
+  readonly metrics?: WebAddress;
 }
 
 export function addHubServe(hub: Command, context: CommandContext): void {
@@ -64,6 +69,15 @@ export function addHubServe(hub: Command, context: CommandContext): void {
         .conflicts("stay"),
     )
     .option("--stay", "do not end when idle")
+    .addOption(
+      new Option(
+        "--metrics <address>",
+        "serve metrics for Prometheus there: a port of this machine only, or HOST:PORT; " +
+          "the hub then stays when idle",
+      )
+        .argParser(parseListen)
+        .conflicts("idleMs"),
+    )
     .addOption(
       new Option(
         "--log-level <level>",
@@ -91,7 +105,10 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
   const { policy, file, log: logSettings } = settings;
   // WHY not the terminal: a full disk or a reader that does not read must not stop the hub.
   const log = foregroundLog(logSettings);
-  const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? settings.idleMs);
+  const { metrics } = options;
+  // The process that serves metrics is a client, so such a hub is never idle.
+  const stays = options.stay || metrics !== undefined;
+  const idleMs = stays ? Number.POSITIVE_INFINITY : (options.idleMs ?? settings.idleMs);
   prepareHubProcess();
   const service = HubService.ofProcess({
     log,
@@ -103,9 +120,11 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
     idleMs,
     policy,
     service,
+    metrics: () => exporter?.url,
     log,
     logsChanges: logSettings.level === "debug",
   });
+  using exporter = metrics === undefined ? undefined : startMetrics(metrics, hub.socketPath, log);
   const { pid } = process;
   log("hub-started", `hub ${pid} listens at ${hub.socketPath}`, { pid, path: hub.socketPath });
   const say = (message: string) => log("hub-started", message, { pid });
@@ -127,6 +146,14 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
   if (service?.isManaged && hub.hasLeft && interruption.name === undefined)
     context.exitCode = RESTART_EXIT_CODE;
   log("hub-ended", interruption.signal.aborted ? "interrupted: hub ended" : "hub ended", { pid });
+}
+
+function startMetrics(address: WebAddress, socketPath: string, log: Log): MetricsProcess {
+  if (!isLoopback(address)) {
+    const found = "other machines can read names of objects, programs and users there";
+    log("metrics-open", `metrics are at ${webAddressText(address)}: ${found}`);
+  }
+  return new MetricsProcess({ address: webAddressText(address), socketPath, log });
 }
 
 function addPolicyOptions(command: Command): Command {

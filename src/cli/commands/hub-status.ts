@@ -55,6 +55,7 @@ function statusRows(status: HubStatus): string[][] {
     ],
     ["socket", status.socket],
     ["keeper", keeperWords(status)],
+    ...(status.metrics === null ? [] : [["metrics", status.metrics]]),
     ...status.troubles.map((trouble) => ["trouble", trouble]),
     ["clients", `${status.clients} (without this command)${detachedWords(status)}`],
     [

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { CommandContext } from "../command-context.js";
 import { joinHubFor } from "../join-hub.js";
 import { isPattern, matchingNames } from "../name-pattern.js";
-import { printErrors } from "../terminal/error-report.js";
+import { removeNames } from "../remove-names.js";
 
 export function addRm(program: Command, context: CommandContext): void {
   program
@@ -15,7 +15,7 @@ export function addRm(program: Command, context: CommandContext): void {
 }
 
 async function rm(names: readonly string[], context: CommandContext): Promise<void> {
-  const { terminal, signal } = context;
+  const { signal } = context;
   await using hub = await joinHubFor(context, "remove", names.join('", "'));
   const patterns = names.filter(isPattern);
   const all = patterns.length === 0 ? [] : await hub.list({ signal });
@@ -25,14 +25,7 @@ async function rm(names: readonly string[], context: CommandContext): Promise<vo
     patterns,
   );
   const plain = names.filter((name) => !isPattern(name));
-  for (const name of new Set([...plain, ...matching])) {
-    try {
-      await hub.remove(name, { signal });
-      terminal.line(`Removed "${name}".`);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      printErrors(terminal, error);
-      context.exitCode = 1;
-    }
-  }
+  const chosen = [...new Set([...plain, ...matching])].map((name) => ({ name }));
+  for await (const { name } of removeNames(hub, chosen, context))
+    context.terminal.line(`Removed "${name}".`);
 }

@@ -3,7 +3,7 @@
  * once anywhere else.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { hasCode } from "../../base/errors.js";
 import { hubSocketPath } from "../../client/connect.js";
 import { hubWithoutSocket } from "../../client/connection/reach-hub.js";
@@ -31,11 +31,10 @@ export function addTop(program: Command, context: CommandContext): void {
   program
     .command("top")
     .description("show live who holds memory, and how fast channels and services go")
-    .option(
-      "-i, --interval <time>",
-      "time between two looks (default: 1s)",
-      parseInterval,
-      INTERVAL_MS,
+    .addOption(
+      new Option("-i, --interval <time>", "time between two looks")
+        .argParser(parseInterval)
+        .default(INTERVAL_MS, "1s"),
     )
     .option("-f, --filter <text>", "show only rows with this text")
     .option("--once", "print everything once, as when the output is not a terminal")

@@ -43,6 +43,7 @@ const sources: Readonly<Record<string, Source>> = {
   // What only the user knows.
   ...Object.fromEntries(
     [
+      "address",
       "count",
       "groups",
       "json",

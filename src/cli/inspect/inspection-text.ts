@@ -6,9 +6,11 @@ import { uuidOf } from "../../base/device-reference.js";
 import type { ChannelStatistics } from "../../channel/channel-observer.js";
 import type { Inspection } from "../../client/hub-options.js";
 import type { Placement } from "../../client/objects/placement.js";
+import { removalOf } from "../../watch/removal.js";
 import { channelRows, readerLines } from "../channel/channel-text.js";
 import type { Descriptor, Mechanism } from "../join-hub.js";
 import { printable } from "../terminal/printable.js";
+import { removalWords } from "../terminal/removal-words.js";
 import { alignRows, formatTable } from "../terminal/table.js";
 import type { Terminal } from "../terminal/terminal.js";
 import {
@@ -84,6 +86,7 @@ export function printInspection(
     ...objectRows(inspection),
     ...memoryRows(object.descriptor, opened),
     ...holderRows(inspection),
+    ["removal", removalWords(removalOf(inspection.object))],
   ]);
   if (opened.array !== undefined) {
     terminal.line();
@@ -161,12 +164,15 @@ function layoutRows(layout: Pick<ArrayFacts, "shape" | "strides" | "byteOffset">
   return rows;
 }
 
-function holderRows({ holders, holdersLeftOut }: Inspection): Row[] {
-  if (holders.length === 0) return [["holders", "none"]];
-  const rows: Row[] = holders.map(({ pid, program, access, role = access, place }, i) => [
-    i === 0 ? "holders" : "",
-    `process ${pid} (${program}), ${role}${place === undefined ? "" : ` ${place}`}`,
-  ]);
+function holderRows({ object, holders, holdersLeftOut }: Inspection): Row[] {
+  const { unheldSinceMs } = object;
+  if (unheldSinceMs !== null)
+    return [["holders", `none for ${ageWords(Date.now() - unheldSinceMs)}`]];
+  const rows: Row[] = holders.map(({ pid, program, access, role = access, place, sinceMs }, i) => {
+    const what = `${role}${place === undefined ? "" : ` ${place}`}`;
+    const age = ageWords(Date.now() - sinceMs);
+    return [i === 0 ? "holders" : "", `process ${pid} (${program}), ${what}, for ${age}`];
+  });
   if (holdersLeftOut > 0) rows.push(["", `and ${holdersLeftOut} more`]);
   return rows;
 }

@@ -50,6 +50,11 @@ export class Terminal {
     writeLine(this.#out, text);
   }
 
+  /** Prints lines for a program as they are. Their writer has escaped what must be escaped. */
+  text(lines: string): void {
+    this.#out.write(lines);
+  }
+
   json(value: unknown): void {
     const lines = JSON.stringify(value, jsonValue, 2).split("\n");
     this.#out.write(`${lines.map(printable).join("\n")}\n`);

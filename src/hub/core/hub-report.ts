@@ -16,7 +16,7 @@ export interface StatusAudience<Fd> {
 export function hubStatus<Fd>(
   identity: HubIdentity,
   { sessions, objects: { index, lost }, waiting }: Held<Fd>,
-  ports: Pick<HubPorts<Fd>, "keeper" | "troubles">,
+  ports: Pick<HubPorts<Fd>, "keeper" | "metrics" | "troubles">,
   { asking, seesAllUsers }: StatusAudience<Fd>,
 ): HubStatus {
   const { peer, account } = asking;
@@ -34,6 +34,7 @@ export function hubStatus<Fd>(
     deviceBytes: sessions.hubAccount.used("deviceBytes"),
     lost: lost.list(peer),
     keeper: ports.keeper(),
+    metrics: ports.metrics(),
     troubles: [...ports.troubles()],
     objects: index.size,
     pinned: index.pinnedCount,

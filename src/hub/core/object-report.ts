@@ -2,7 +2,7 @@
 import { limits } from "../../base/limits.js";
 import type { HeldObject, Holder, ObjectSummary, ResultOf } from "../../wire/messages.js";
 import type { ObjectIndex } from "../objects/object-index.js";
-import { isOwned, type Lease, type SharedObject } from "../objects/shared-object.js";
+import { isOwned, type Lease, type SharedObject, unheldSince } from "../objects/shared-object.js";
 import { mayOpen } from "./access.js";
 import { Fitting, takeFitting } from "./fitting.js";
 import type { Peer } from "./ports.js";
@@ -24,6 +24,7 @@ function summarize<Fd>(object: SharedObject<Fd>): ObjectSummary {
     ownerUid: owner.uid,
     hasMemory: memory !== undefined,
     createdAtMs,
+    unheldSinceMs: unheldSince(object) ?? null,
     descriptor,
   };
 }

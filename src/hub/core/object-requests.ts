@@ -12,6 +12,7 @@ import { checkParts } from "../descriptors/check-channel.js";
 import { checkMemory, checkSameMemory, checkUse } from "../descriptors/check-descriptor.js";
 import type { ObjectTable } from "../objects/object-table.js";
 import type { Lease, ObjectMemory, SharedObject } from "../objects/shared-object.js";
+import { unheldSince } from "../objects/shared-object.js";
 import { checkMayManage, checkMaySee } from "./access.js";
 import { changesPage, inspection, listPage } from "./object-report.js";
 import type { OpenRequests } from "./open-requests.js";
@@ -118,6 +119,11 @@ export class ObjectRequests<Fd> {
   remove(session: Session<Fd>, request: RequestOf<"remove">): ResultOf<"remove"> {
     const object = this.#named(session, request.name, "remove");
     checkMayManage(object, session.peer, "remove");
+    const { unheldSinceMs } = request;
+    if (unheldSinceMs !== undefined && unheldSince(object) !== unheldSinceMs) {
+      const found = "it was used since it was listed";
+      throw new CudaIpcError("IN_USE", `Cannot remove "${object.name}": ${found}`);
+    }
     this.#objects.remove(object);
     return {};
   }

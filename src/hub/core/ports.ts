@@ -91,6 +91,8 @@ export interface HubPorts<Fd> {
   isKept(object: number): boolean;
   /** The keeper of the next hub's descriptors, and their counts. Null without a keeper. */
   keeper(): HubStatus["keeper"];
+  /** Where a child process serves metrics of this hub. Null if none does. */
+  metrics(): HubStatus["metrics"];
   /** A pinned object has ended because its memory was lost. */
   objectLost(description: string, lost: LostObject): void;
   closeFd(fd: Fd): void;

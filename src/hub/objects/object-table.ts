@@ -89,6 +89,7 @@ export class ObjectTable<Fd> {
       published: false,
       named: true,
       changedAt: 0,
+      releasedAtMs: 0,
     };
     const lease: Lease<Fd> = {
       id: this.#nextId(),
@@ -145,6 +146,7 @@ export class ObjectTable<Fd> {
   release(lease: Lease<Fd>): void {
     if (!this.index.deleteLease(lease)) return;
     const { object, session } = lease;
+    object.releasedAtMs = this.#ports.now();
     session.account.refund({ leases: 1 });
     if (lease.kind === "owner") session.account.refundHere(costOf(object.descriptor));
     this.#ports.record([{ t: "released", lease: lease.id }]);
@@ -215,7 +217,10 @@ export class ObjectTable<Fd> {
   /** Ends the objects that nobody can hold any more. Call it after everything is restored. */
   settle(): void {
     this.index.sortNames();
+    // WHY anew: the journal has no times of ends. So nothing seems unused for longer than it is.
+    const releasedAtMs = this.#ports.now();
     for (const object of [...this.index.objects()]) {
+      object.releasedAtMs = releasedAtMs;
       chargeHolder(object);
       // WHY isAwaited too: ending such a channel again could end it for the next writer.
       if (isHeld(object) || isAwaited(object)) this.#endIfUnused(object);

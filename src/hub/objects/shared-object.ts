@@ -40,11 +40,13 @@ export interface SharedObject<Fd> extends Omit<ObjectRecord, "t"> {
   named: boolean;
   /** The position of its latest change (object-changes.ts). */
   changedAt: number;
+  /** When its last lease ended, in Unix milliseconds. Counts only while it has none. */
+  releasedAtMs: number;
 }
 
 export type NewObject<Fd> = Omit<
   SharedObject<Fd>,
-  "id" | "leases" | "published" | "named" | "owner" | "account" | "changedAt"
+  "id" | "leases" | "published" | "named" | "owner" | "account" | "changedAt" | "releasedAtMs"
 > & {
   readonly memory: ObjectMemory<Fd>;
 };
@@ -158,6 +160,11 @@ export function staysWithoutOwner<Fd>(object: SharedObject<Fd>): boolean {
 /** Whether the owner, or for a channel the writer, still holds a lease. */
 export function isHeld<Fd>(object: SharedObject<Fd>): boolean {
   return isChannel(object) ? object.leases.writer !== undefined : isOwned(object);
+}
+
+/** When its last lease ended, in Unix milliseconds. Undefined while it has leases. */
+export function unheldSince<Fd>({ leases, releasedAtMs }: SharedObject<Fd>): number | undefined {
+  return leases.size === 0 ? releasedAtMs : undefined;
 }
 
 export function isOwned<Fd>(object: SharedObject<Fd>): boolean {

@@ -18,7 +18,7 @@ export function sessionRecord<Fd>({ id, peer, program, thread }: Session<Fd>): S
 }
 
 export function objectRecord<Fd>(
-  object: Omit<SharedObject<Fd>, "leases" | "memory" | "account" | "changedAt">,
+  object: Omit<SharedObject<Fd>, "leases" | "memory" | "account" | "changedAt" | "releasedAtMs">,
 ): ObjectRecord {
   const { id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes, writable } = object;
   return {
@@ -68,6 +68,7 @@ export function objectOf<Fd>(record: ObjectRecord, state: RestoredState<Fd>): Sh
     published: state.published,
     named: state.named,
     changedAt: 0,
+    releasedAtMs: 0,
   };
 }
 

@@ -55,6 +55,7 @@ export class HubServer {
   readonly #journal: Journal;
   readonly #words: FileWords;
   readonly #service: HubService | undefined;
+  readonly #metrics: (() => string | undefined) | undefined;
   readonly #idleMs: number;
   readonly #limitedLog: LimitedLog;
   readonly #log: Log;
@@ -68,6 +69,7 @@ export class HubServer {
     this.#journal = journal;
     this.#words = acquired.words;
     this.#service = options.service;
+    this.#metrics = options.metrics;
     this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
     this.#limitedLog = new LimitedLog(options.log ?? noLog);
     this.#log = this.#limitedLog.log;
@@ -233,6 +235,7 @@ export class HubServer {
       holderGone: (session) => this.#service?.remove(sessionKey(session)),
       isKept: (object) => this.#service?.isKept(object) ?? true,
       keeper: () => this.#service?.keeper ?? null,
+      metrics: () => this.#metrics?.() ?? null,
       objectLost: (description, { name, byteLength: bytes, ownerPid: pid, ownerUid: uid }) => {
         const message = `lost ${description}: hub and keeper ended together`;
         this.#log("object-lost", message, { name, bytes, pid, uid });

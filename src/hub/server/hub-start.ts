@@ -35,6 +35,8 @@ export interface HubServerOptions {
   readonly policy?: HubPolicy | undefined;
   /** The service manager or keeper that starts the next hub. The hub takes it over. */
   readonly service?: HubService | undefined;
+  /** The URL of its metrics for `status`, once a child process serves them. */
+  readonly metrics?: (() => string | undefined) | undefined;
   /** Default: no log. */
   readonly log?: Log | undefined;
   /** Whether to log each change of an object, a lease or a session. Default: false. */

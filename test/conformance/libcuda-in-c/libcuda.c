@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,8 +308,10 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
   GAVE_BACK(CUDA_SUCCESS);
 }
 
-CUresult cuStreamQuery(CUstream stream) {
-  REQUIRE_CONTEXT;
+/* Several threads may wait for one stream. */
+static pthread_mutex_t queues = PTHREAD_MUTEX_INITIALIZER;
+
+static CUresult advance(CUstream stream) {
   if (stream == NULL) stream = &default_stream;
   if (is_lost() && stream->head < stream->tail) told_of_loss = 1;
   if (told_of_loss) return LOST;
@@ -318,13 +321,26 @@ CUresult cuStreamQuery(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuStreamQuery(CUstream stream) {
+  REQUIRE_CONTEXT;
+  pthread_mutex_lock(&queues);
+  CUresult status = advance(stream);
+  pthread_mutex_unlock(&queues);
+  return status;
+}
+
 static CUresult finish_streams(void) {
-  for (CUstream stream = streams; stream != NULL; stream = stream->next) {
-    CUresult status = cuStreamQuery(stream);
-    for (; status == CUDA_ERROR_NOT_READY; status = cuStreamQuery(stream)) usleep(100);
-    if (status != CUDA_SUCCESS) return status;
+  /* One stream may wait for another, so all of them go on in turns. */
+  for (;;) {
+    int is_idle = 1;
+    for (CUstream stream = streams; stream != NULL; stream = stream->next) {
+      CUresult status = cuStreamQuery(stream);
+      if (status == CUDA_ERROR_NOT_READY) is_idle = 0;
+      else if (status != CUDA_SUCCESS) return status;
+    }
+    if (is_idle) return CUDA_SUCCESS;
+    usleep(100);
   }
-  return CUDA_SUCCESS;
 }
 
 /* Called only for an idle stream, or for the default one. */
@@ -339,10 +355,12 @@ CUresult cuStreamSynchronize(CUstream stream) {
 static CUresult enqueue(CUstream stream, enum kind kind, CUdeviceptr to, uint64_t value, size_t count) {
   REQUIRE_CONTEXT;
   if (stream == NULL) stream = &default_stream;
-  if (stream->tail == OPERATIONS_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
-  stream->queue[stream->tail++] = (struct operation){kind, to, value, count};
-  if (!is_lost()) cuStreamQuery(stream);
-  return CUDA_SUCCESS;
+  pthread_mutex_lock(&queues);
+  int is_full = stream->tail == OPERATIONS_MAX;
+  if (!is_full) stream->queue[stream->tail++] = (struct operation){kind, to, value, count};
+  if (!is_full && !is_lost()) advance(stream);
+  pthread_mutex_unlock(&queues);
+  return is_full ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {

@@ -176,7 +176,7 @@ describe("a channel on the command line", () => {
     assert.match(inspected, /^n: channel of 8 x uint8\[100\]\n/);
     assert.match(
       inspected,
-      / {2}holders +process \d+ \(cuda-ipc channel send\), writer\n +process \d+ .+, reader 0\n/,
+      / {2}holders +process \d+ \(cuda-ipc channel send\), writer, .+\n +process \d+ .+, reader 0, /,
     );
     assert.match(inspected, / {2}committed +2 messages\n/);
     const text = await rig.ok("channel", "stat", "n", "--interval", "10");

@@ -13,6 +13,8 @@ const commands = [
   "ls",
   "inspect",
   "rm",
+  "gc",
+  "metrics",
   "top",
   "hub",
   "hub serve",
@@ -67,6 +69,7 @@ describe("cuda-ipc", () => {
       const help = await rig.ok(...command.split(" "), "--help");
       assert.match(help, new RegExp(`^Usage: cuda-ipc ${command}`));
       assert.match(help, new RegExp(`\\$ cuda-ipc ${command}`));
+      assert.doesNotMatch(help, /\(default: [^)]*\)\s+\(default:/);
     });
   }
 

@@ -102,7 +102,8 @@ describe("cuda-ipc inspect", () => {
     assert.match(text, /^x: float32\[2, 3\]\n/);
     assert.match(text, /device +host\n/);
     assert.match(text, /mechanism +memfd: /);
-    assert.match(text, new RegExp(`holders +process ${process.pid} \\(.+\\), owner\n`));
+    assert.match(text, new RegExp(`holders +process ${process.pid} \\(.+\\), owner, for \\d+ s\n`));
+    assert.match(text, /removal +frees 4 KiB once its lease ends\n/);
     assert.match(text, /values +0\.5, NaN, -2, 0, Infinity, 1\n/);
     assert.match(text, /range +-2 to Infinity, mean -0\.125\n/);
     assert.match(text, /special +1 zero, 1 NaN, 1 infinite of 6 elements\n/);

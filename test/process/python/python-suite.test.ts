@@ -11,7 +11,7 @@ import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 import { SERVICES } from "./python-parts.js";
 import { noPytest, runPytest } from "./run-pytest.js";
 
-const GPU_TESTS = ["cuda", "streams"].map((name) => `python/tests/test_${name}.py`);
+const GPU_TESTS = ["cuda", "streams", "stream_ends"].map((name) => `python/tests/test_${name}.py`);
 const header = findCudaHeader();
 
 test("the tests of the Python package pass", { skip: noPytest, timeout: 580_000 }, async () => {
@@ -28,7 +28,10 @@ test("those of GPU memory pass on a libcuda in C", {
   try {
     const library = join(folder, "libcuda.so.1");
     header.compile("test/conformance/libcuda-in-c/libcuda.c", library, ["-shared", "-fPIC", "-O1"]);
-    const said = await runPytest(GPU_TESTS, { LD_LIBRARY_PATH: folder });
+    const said = await runPytest(GPU_TESTS, {
+      LD_LIBRARY_PATH: folder,
+      LIBCUDA_IN_C: "1",
+    });
     assert.match(said, /\d+ passed/);
     assert.doesNotMatch(said, /skipped/);
   } finally {

@@ -210,6 +210,10 @@ export class World implements HubPorts<number> {
     return null;
   }
 
+  metrics(): null {
+    return null;
+  }
+
   objectLost(words: string): void {
     if (!this.dead) this.lost.push(words);
   }

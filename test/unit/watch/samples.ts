@@ -21,6 +21,7 @@ export function watchedObject(changes: Partial<WatchedObject> = {}): WatchedObje
     ownerUid: 1000,
     hasMemory: true,
     createdAtMs: 1_700_000_000_000,
+    unheldSinceMs: null,
     descriptor: hostArray,
     device: "host",
     heldBytes: 4096,

@@ -51,10 +51,23 @@ class HubNames(Session):
         """The state of the hub, with the fields of docs/protocol.md, "status"."""
         return self._link.request("status", {}, self._begin("ask for the status", timeout))
 
-    def remove(self, name: str, timeout: float | None = REQUEST_S) -> None:
-        """Takes a name away. Who holds the memory keeps it. Raises NOT_FOUND, NOT_OWNER."""
+    def remove(
+        self,
+        name: str,
+        timeout: float | None = REQUEST_S,
+        *,
+        unheld_since_ms: int | None = None,
+    ) -> None:
+        """Takes a name away. Who holds the memory keeps it. Raises NOT_FOUND, NOT_OWNER.
+
+        unheld_since_ms: of an earlier entry of `list`. Then only an object that nobody has used
+            since is removed, and any other raises IN_USE.
+        """
         deadline = self._begin(f'remove "{check_name(name)}"', timeout)
-        self._link.request("remove", {"name": name}, deadline)
+        fields: dict[str, Any] = {"name": name}
+        if unheld_since_ms is not None:
+            fields["unheldSinceMs"] = unheld_since_ms
+        self._link.request("remove", fields, deadline)
 
     def stop(self, *, force: bool = False, timeout: float | None = REQUEST_S) -> None:
         """Ends the hub for good: all names are gone. Mapped memory stays.

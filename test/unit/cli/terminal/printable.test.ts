@@ -88,6 +88,7 @@ describe("printed text", () => {
       published: true,
       leases: 1,
       createdAtMs: 0,
+      unheldSinceMs: null,
       ownerPid: null,
       ownerUid: 0,
       sharing,

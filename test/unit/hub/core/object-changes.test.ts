@@ -190,6 +190,36 @@ describe("list with holders", () => {
   });
 });
 
+describe("an object without leases", () => {
+  it("has the time when the last one ended, and null as soon as somebody holds it", () => {
+    const rig = new CoreRig();
+    rig.greeted(1);
+    const { lease } = published(rig, 1, "a", "pinned");
+    const now = () => (rig.result(1, "list", {}) as unknown as ResultOf<"list">).objects[0];
+    assert.equal(now()?.unheldSinceMs, null);
+    rig.result(1, "release", { lease });
+    const { unheldSinceMs, createdAtMs = 0 } = now() ?? {};
+    assert.ok(Number(unheldSinceMs) > createdAtMs);
+    rig.result(1, "open", { name: "a", ...READ });
+    assert.equal(now()?.unheldSinceMs, null);
+  });
+
+  it("is removed on the condition that nobody has used it since", () => {
+    const rig = new CoreRig();
+    rig.greeted(1);
+    const { lease } = published(rig, 1, "a", "pinned");
+    rig.result(1, "release", { lease });
+    const [object] = (rig.result(1, "list", {}) as unknown as ResultOf<"list">).objects;
+    const unheldSinceMs = Number(object?.unheldSinceMs);
+    const opened = rig.result(1, "open", { name: "a", ...READ });
+    assert.equal(rig.failure(1, "remove", { name: "a", unheldSinceMs }), "IN_USE");
+    rig.result(1, "release", { lease: Number(opened.lease) });
+    assert.equal(rig.failure(1, "remove", { name: "a", unheldSinceMs }), "IN_USE");
+    const [later] = (rig.result(1, "list", {}) as unknown as ResultOf<"list">).objects;
+    rig.result(1, "remove", { name: "a", unheldSinceMs: Number(later?.unheldSinceMs) });
+  });
+});
+
 describe("clients", () => {
   it("has each session with its process, its program and what it holds", () => {
     const rig = new CoreRig();

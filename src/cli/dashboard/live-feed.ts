@@ -1,0 +1,85 @@
+/**
+ * What open pages are sent: all that is shared, then once a second what has changed. All pages
+ * share one look at the hub, and nobody looks while no page is open.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { HubWatch } from "../../watch/hub-watch.js";
+import { ratesBetween } from "../../watch/rates.js";
+import type { WatchedObject } from "../../watch/snapshot.js";
+import { type Look, lookAt } from "../top/view.js";
+import { channelRow, clientRow, objectRow, serviceRows } from "./page-rows.js";
+
+const INTERVAL_MS = 1000;
+/** Objects in one event, so that a page draws the first ones early and little is buffered. */
+const OBJECTS_PER_EVENT = 1000;
+
+export class LiveFeed {
+  readonly #watch: HubWatch;
+  readonly #signal: AbortSignal;
+  #look: Look | undefined;
+  #looking: Promise<Look> | undefined;
+
+  /** @param signal ends a look that is under way */
+  constructor(watch: HubWatch, signal: AbortSignal) {
+    this.#watch = watch;
+    this.#signal = signal;
+  }
+
+  /** Writes server-sent events until the signal is aborted. @throws what `write` throws */
+  async run(write: (text: string) => Promise<void>, signal: AbortSignal): Promise<void> {
+    const sent = new Map<number, WatchedObject>();
+    while (!signal.aborted) {
+      const look = await this.#latest();
+      for (const event of eventsOf(look, sent)) await write(`data: ${JSON.stringify(event)}\n\n`);
+      await sleep(INTERVAL_MS, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  #latest(): Promise<Look> {
+    const ageMs = performance.now() - (this.#look?.snapshot.monotonicMs ?? 0);
+    if (this.#look !== undefined && ageMs < INTERVAL_MS / 2) return Promise.resolve(this.#look);
+    this.#looking ??= this.#lookOnce().finally(() => {
+      this.#looking = undefined;
+    });
+    return this.#looking;
+  }
+
+  async #lookOnce(): Promise<Look> {
+    const options = { timeoutMs: 2 * INTERVAL_MS, signal: this.#signal };
+    const snapshot = await this.#watch.snapshot(options);
+    const before = this.#look?.snapshot;
+    const rates = before === undefined ? undefined : ratesBetween(before, snapshot);
+    this.#look = lookAt(snapshot, rates);
+    return this.#look;
+  }
+}
+
+/**
+ * The events that bring a page up to date.
+ * @param sent the objects that the page has; changed to what it has after these events
+ */
+export function* eventsOf(look: Look, sent: Map<number, WatchedObject>) {
+  const { snapshot } = look;
+  // An object that has not changed is the same one in the next snapshot.
+  const changed = snapshot.objects.filter((object) => sent.get(object.object) !== object);
+  const gone = [...sent.keys()].filter((id) => !look.objects.has(id));
+  for (const id of gone) sent.delete(id);
+  for (const object of changed) sent.set(object.object, object);
+  const { hub, atMs, devices, gpusUnknown } = snapshot;
+  const { answers, reason, socket, successors, sinceMs } = hub;
+  yield {
+    atMs,
+    hub: { answers, reason, socket, successors, sinceMs },
+    devices: devices.map(({ device, model, totalBytes, heldBytes, othersBytes }) => {
+      return { device, model, totalBytes, heldBytes, othersBytes };
+    }),
+    gpusUnknown,
+    gone,
+    objects: changed.slice(0, OBJECTS_PER_EVENT).map(objectRow),
+    channels: snapshot.channels.map((channel) => channelRow(channel, look)),
+    clients: snapshot.clients.map(clientRow),
+    services: serviceRows(look),
+  };
+  for (let i = OBJECTS_PER_EVENT; i < changed.length; i += OBJECTS_PER_EVENT)
+    yield { objects: changed.slice(i, i + OBJECTS_PER_EVENT).map(objectRow) };
+}

@@ -1,0 +1,240 @@
+// The dashboard's page. Text of other processes only ever becomes text nodes and titles.
+import { openObject } from "./object.js";
+import { ageWords, objects, sizeWords, state, tabs } from "./tables.js";
+
+const ROW_PX = 26;
+const COLOURS = ["#3b82f6", "#16a34a", "#d97706", "#9333ea", "#0891b2", "#db2777", "#65a30d"];
+const HOLDERS_SHOWN = COLOURS.length;
+
+const byId = (id) => document.getElementById(id);
+
+function element(tag, text = "", classes = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  made.className = classes;
+  return made;
+}
+
+function hubWords({ answers, reason, socket, successors, sinceMs }) {
+  if (!answers)
+    return `The hub does not answer for ${ageWords(sinceMs)}: ${reason}. Shown is what was known.`;
+  const next = successors === 0 ? "" : `, after ${successors} restart${successors > 1 ? "s" : ""}`;
+  return `Hub at ${socket}${next}`;
+}
+
+function drawHub() {
+  const line = byId("hub");
+  line.textContent = hubWords(state.hub);
+  line.classList.toggle("alarm", !state.hub.answers);
+}
+
+/** Who holds how much of a device: the largest holders, then the rest together. */
+function shares(device) {
+  const held = new Map();
+  for (const { device: on, holder, bytes } of objects.values())
+    if (on === device) held.set(holder, (held.get(holder) ?? 0) + bytes);
+  const sorted = [...held].sort((one, other) => other[1] - one[1]);
+  const shown = sorted.slice(0, HOLDERS_SHOWN);
+  const rest = sorted.slice(HOLDERS_SHOWN);
+  const restBytes = rest.reduce((sum, [, bytes]) => sum + bytes, 0);
+  const parts = shown.map(([who, bytes], i) => ({ who, bytes, colour: COLOURS[i] }));
+  return rest.length === 0
+    ? parts
+    : [...parts, { who: `${rest.length} more holders`, bytes: restBytes, colour: "#78716c" }];
+}
+
+function segment(part, total) {
+  const made = element("span", "", part.colour === undefined ? "others" : "");
+  made.style.width = `${total > 0 ? (100 * part.bytes) / total : 0}%`;
+  if (part.colour !== undefined) made.style.background = part.colour;
+  made.title = `${part.who}: ${sizeWords(part.bytes)}`;
+  return made;
+}
+
+function legendEntry(part) {
+  const entry = element("li");
+  const swatch = element("span", "", part.colour === undefined ? "swatch others" : "swatch");
+  if (part.colour !== undefined) swatch.style.background = part.colour;
+  entry.append(swatch, `${part.who}: ${sizeWords(part.bytes)}`);
+  return entry;
+}
+
+function deviceMap({ device, model, totalBytes, heldBytes, othersBytes }) {
+  const made = element("div");
+  const of = totalBytes === undefined ? "" : ` of ${sizeWords(totalBytes)}`;
+  const label = model === undefined ? device : `${model} ${device}`;
+  made.append(element("h2", `${label}: ${sizeWords(heldBytes)}${of} held by objects`));
+  const parts = shares(device);
+  const all = [...parts, { who: "anything else", bytes: othersBytes ?? 0 }];
+  const whole = element("div", "", "bar");
+  const sum = heldBytes + (othersBytes ?? 0);
+  whole.append(...all.map((part) => segment(part, Math.max(totalBytes ?? 0, sum))));
+  const close = element("div", "", "bar objects");
+  close.title = "What objects hold, drawn larger";
+  close.append(...parts.map((part) => segment(part, heldBytes)));
+  const legend = element("ul", "", "legend");
+  legend.append(...all.map(legendEntry));
+  made.append(whole, ...(parts.length > 0 ? [close] : []), legend);
+  return made;
+}
+
+function drawDevices() {
+  const maps = state.devices.map(deviceMap);
+  if (state.gpusUnknown !== undefined)
+    maps.push(element("p", `GPUs cannot be asked: ${state.gpusUnknown}.`));
+  byId("devices").replaceChildren(...maps);
+}
+
+function compared(one, other) {
+  if (typeof one === "number" && typeof other === "number") return other - one;
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+/** The rows that match the filter, in order. */
+function chosenRows(tab) {
+  const words = state.filter.toLowerCase();
+  const texts = (row) => tab.columns.map(({ text }) => text(row));
+  const found = tab
+    .rows()
+    .filter((row) => words === "" || texts(row).some((text) => text.toLowerCase().includes(words)));
+  const { order } = tab.columns[tab.sorted];
+  found.sort((one, other) => compared(order(one), order(other)) || compared(one.id, other.id));
+  return tab.reversed ? found.reverse() : found;
+}
+
+let rows = [];
+
+function drawList() {
+  const tab = tabs[state.tab];
+  rows = chosenRows(tab);
+  byId("nothing").hidden = rows.length > 0;
+  byId("nothing").textContent = state.filter === "" ? "There are none." : "None match the filter.";
+  drawRows();
+}
+
+/** Only the rows in sight are elements. Spaces stand for the others. */
+function drawRows() {
+  const { columns } = tabs[state.tab];
+  const list = byId("list");
+  const first = Math.max(0, Math.floor(list.scrollTop / ROW_PX) - 5);
+  const last = Math.min(rows.length, first + Math.ceil(list.clientHeight / ROW_PX) + 10);
+  const lines = rows.slice(first, last).map((row) => {
+    const line = element("tr");
+    line.dataset.id = row.id;
+    if (state.tab === "objects") line.tabIndex = 0;
+    for (const { text } of columns) {
+      const cell = element("td", text(row));
+      cell.title = cell.textContent;
+      line.append(cell);
+    }
+    return line;
+  });
+  const focused = byId("rows").contains(document.activeElement)
+    ? document.activeElement.dataset.id
+    : undefined;
+  byId("rows").replaceChildren(space(first), ...lines, space(rows.length - last));
+  if (focused !== undefined) lines.find(({ dataset }) => dataset.id === focused)?.focus();
+}
+
+function space(count) {
+  const line = element("tr");
+  const cell = element("td", "", "space");
+  cell.style.height = `${Math.max(0, count) * ROW_PX}px`;
+  line.append(cell);
+  return line;
+}
+
+function drawTitles() {
+  const tab = tabs[state.tab];
+  const titles = tab.columns.map(({ title }, i) => {
+    const cell = element("th");
+    const button = element("button", title);
+    button.onclick = () => {
+      tab.reversed = tab.sorted === i && !tab.reversed;
+      tab.sorted = i;
+      drawTitles();
+      drawList();
+    };
+    if (tab.sorted === i) cell.ariaSort = tab.reversed ? "descending" : "ascending";
+    cell.append(button);
+    return cell;
+  });
+  byId("titles").replaceChildren(...titles);
+}
+
+function drawTabs() {
+  const buttons = Object.entries(tabs).map(([key, tab], i) => {
+    const button = element("button", `${tab.title} ${tab.rows().length}`);
+    button.ariaPressed = String(key === state.tab);
+    button.title = `Key ${i + 1}`;
+    button.onclick = () => choose(key);
+    return button;
+  });
+  byId("tabs").replaceChildren(...buttons);
+}
+
+function choose(tab) {
+  state.tab = tab;
+  byId("list").scrollTop = 0;
+  drawTitles();
+  drawTabs();
+  drawList();
+}
+
+let isDrawn = true;
+
+function drawSoon() {
+  if (!isDrawn) return;
+  isDrawn = false;
+  requestAnimationFrame(() => {
+    isDrawn = true;
+    drawHub();
+    drawDevices();
+    drawTabs();
+    drawList();
+  });
+}
+
+const events = new EventSource("events");
+events.onmessage = ({ data }) => {
+  const { objects: changed, gone = [], ...rest } = JSON.parse(data);
+  for (const id of gone) objects.delete(id);
+  for (const row of changed) objects.set(row.id, row);
+  Object.assign(state, rest);
+  drawSoon();
+};
+events.onopen = () => objects.clear();
+events.onerror = () => {
+  byId("hub").textContent = "The dashboard has ended, or cannot be reached. This page tries again.";
+  byId("hub").classList.add("alarm");
+};
+
+byId("filter").oninput = ({ target }) => {
+  state.filter = target.value;
+  drawList();
+};
+function openRow({ target }) {
+  const row = objects.get(Number(target.closest("tr")?.dataset.id));
+  if (state.tab === "objects" && row !== undefined) openObject(row);
+}
+
+byId("rows").onclick = openRow;
+byId("rows").onkeydown = (event) => {
+  if (event.key !== "Enter") return;
+  // Without this the key would also press the dialog's button.
+  event.preventDefault();
+  openRow(event);
+};
+byId("list").onscroll = drawRows;
+window.onresize = drawRows;
+window.onkeydown = (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") byId("filter").blur();
+  if (event.target === byId("filter") || byId("object").open) return;
+  const tab = Object.keys(tabs)[Number(event.key) - 1];
+  if (tab !== undefined) choose(tab);
+  if (event.key !== "/") return;
+  event.preventDefault();
+  byId("filter").focus();
+};
+drawTitles();

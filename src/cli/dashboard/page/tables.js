@@ -1,0 +1,145 @@
+// What the page knows, and the columns of its lists.
+export const objects = new Map();
+export const state = {
+  tab: "objects",
+  filter: "",
+  channels: [],
+  clients: [],
+  services: [],
+  devices: [],
+};
+
+export function sizeWords(bytes) {
+  if (bytes === undefined) return "-";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const unit = Math.min(units.length - 1, bytes < 1 ? 0 : Math.floor(Math.log2(bytes) / 10));
+  const amount = bytes / 1024 ** unit;
+  return `${unit === 0 ? Math.round(amount) : Number(amount.toFixed(1))} ${units[unit]}`;
+}
+
+export function ageWords(sinceMs) {
+  const seconds = Math.max(0, Math.floor((state.atMs - sinceMs) / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172_800
+    ? `${Math.floor(seconds / 3600)} h`
+    : `${Math.floor(seconds / 86_400)} d`;
+}
+
+const rate = (perSecond) => (perSecond === undefined ? "-" : `${Number(perSecond.toFixed(1))}`);
+const lagOf = ({ readers = [] }) => Math.max(-1, ...readers.map(({ behind }) => behind));
+
+function lagWords({ readers = [], unreadable }) {
+  if (unreadable !== undefined) return `unknown: ${unreadable}`;
+  if (readers.length === 0) return "no readers";
+  const sorted = [...readers].sort((one, other) => other.behind - one.behind);
+  return sorted.map(({ who, behind }) => `${behind} ${who}`).join(", ");
+}
+
+/** A column: title, text of a row, value to sort by. Numbers sort the largest first. */
+const column = (title, text, order = text) => ({ title, text, order });
+const name = column("Name", (row) => row.name);
+export const tabs = {
+  objects: {
+    title: "Objects",
+    rows: () => [...objects.values()],
+    sorted: 1,
+    columns: [
+      name,
+      column(
+        "Size",
+        (row) => sizeWords(row.bytes),
+        (row) => row.bytes,
+      ),
+      column("Held by", (row) => row.holders),
+      column("Device", (row) => row.device.slice(0, 12)),
+      column("What", (row) => row.what),
+      column(
+        "Age",
+        (row) => ageWords(row.createdAtMs),
+        (row) => -row.createdAtMs,
+      ),
+    ],
+  },
+  channels: {
+    title: "Channels",
+    rows: () => state.channels,
+    sorted: 3,
+    columns: [
+      name,
+      column(
+        "Messages/s",
+        (row) => rate(row.messages),
+        (row) => row.messages ?? -1,
+      ),
+      column(
+        "Bytes/s",
+        (row) => sizeWords(row.bytes),
+        (row) => row.bytes ?? -1,
+      ),
+      column("Lag of readers", lagWords, lagOf),
+      column(
+        "Dropped",
+        (row) => String(row.dropped ?? "-"),
+        (row) => row.dropped ?? -1,
+      ),
+      column("Writer", (row) => row.writer ?? "-"),
+    ],
+  },
+  clients: {
+    title: "Clients",
+    rows: () => state.clients,
+    sorted: 1,
+    columns: [
+      column("Program", (row) => row.program),
+      column(
+        "Created and holds",
+        (row) => sizeWords(row.bytes),
+        (row) => row.bytes,
+      ),
+      column(
+        "Process",
+        (row) => String(row.pid),
+        (row) => row.pid,
+      ),
+      column("User", (row) => row.user),
+      column("Language", (row) => row.language ?? "-"),
+      column(
+        "Leases",
+        (row) => String(row.leases),
+        (row) => row.leases,
+      ),
+      column("Connected", (row) => (row.connected ? "yes" : "no")),
+      column("Command", (row) => row.command ?? "-"),
+    ],
+  },
+  services: {
+    title: "Services",
+    rows: () => state.services,
+    sorted: 2,
+    columns: [
+      name,
+      column(
+        "Workers",
+        (row) => String(row.workers),
+        (row) => row.workers,
+      ),
+      column(
+        "Under way",
+        (row) => String(row.underWay),
+        (row) => row.underWay,
+      ),
+      column(
+        "Answers/s",
+        (row) => rate(row.answers),
+        (row) => row.answers ?? -1,
+      ),
+      column(
+        "Median latency",
+        (row) => (row.medianMs === undefined ? "-" : `${rate(row.medianMs)} ms`),
+        (row) => row.medianMs ?? -1,
+      ),
+    ],
+  },
+};
+for (const tab of Object.values(tabs)) tab.reversed = false;

@@ -1,0 +1,191 @@
+/** The dashboard in a real browser, with a real hub: what a person reads, types and clicks. */
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { describe, it } from "node:test";
+import { type Browser, chromium } from "playwright-core";
+import { connect } from "../../../src/client/connect.js";
+import { killHub } from "../../support/test-folder.js";
+import { CliRig, eventually } from "./cli-rig.js";
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const isMissing = !existsSync(CHROMIUM);
+if (isMissing && process.env.REQUIRE_CHROMIUM === "1") throw new Error(`There is no ${CHROMIUM}`);
+const skip = isMissing ? `there is no ${CHROMIUM}` : false;
+
+/** Starts `cuda-ipc dashboard`. */
+async function served(rig: CliRig) {
+  const started = rig.start("dashboard");
+  let text = "";
+  started.child.stdout?.on("data", (piece) => {
+    text += piece;
+  });
+  const url = await eventually("it listens", () => /^The dashboard is at (\S+)$/m.exec(text)?.[1]);
+  return { ...started, url };
+}
+
+function launch(): Promise<Browser> {
+  const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+  return chromium.launch({ executablePath: CHROMIUM, args });
+}
+
+describe("cuda-ipc dashboard", () => {
+  it("gives nothing without the token and the cookie, and ends at SIGTERM", async () => {
+    await using rig = await CliRig.open();
+    const { url, child, outcome } = await served(rig);
+    const { origin } = new URL(url);
+    for (const path of ["/", "/?token=x", "/events", "/page.js", "/../../etc/passwd"])
+      assert.equal((await fetch(origin + path)).status, 401, path);
+    const entered = await fetch(url);
+    const folder = /url=(.*)$/.exec(entered.headers.get("refresh") ?? "")?.[1] ?? "";
+    const cookie = entered.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const status = async (path: string, init: RequestInit = {}) =>
+      (await fetch(origin + folder + path, { ...init, headers: { cookie, origin } })).status;
+    assert.equal(await status(""), 200);
+    assert.equal(await status("page.js"), 200);
+    for (const path of ["constructor", "..%2fpage.js", "page/index.html"])
+      assert.equal(await status(path), 404, path);
+    assert.equal(await status("", { method: "POST" }), 405);
+    assert.equal(await status("remove?name=x", { method: "POST" }), 400);
+    assert.equal(await status("object?name=x&id=1"), 409);
+    const wrong = await fetch(`${origin}${folder}remove?name=x&id=1`, {
+      method: "POST",
+      headers: { cookie, origin: "http://other.example" },
+    });
+    assert.equal(wrong.status, 403);
+    assert.equal((await fetch(origin + folder)).status, 401);
+    child.kill("SIGTERM");
+    assert.equal((await outcome).code, 143);
+  });
+
+  it("shows who holds memory, sorts and filters, and says that the hub is gone", {
+    skip,
+  }, async () => {
+    await using rig = await CliRig.open();
+    const { url, child, outcome } = await served(rig);
+    const evil = "<img src=x onerror=alert(1)>\u001b[2J";
+    const hub = await connect({ socket: rig.socket, device: "host", program: evil });
+    const small = await hub.create("small", { dtype: "uint8", shape: [4096] });
+    const large = await hub.create("large", { dtype: "uint8", shape: [1 << 20] });
+    const channel = await hub.createChannel("frames", { dtype: "uint8", shape: [8], slots: 4 });
+    const browser = await launch();
+    try {
+      const page = await browser.newPage();
+      const problems: string[] = [];
+      page.on("pageerror", (error) => problems.push(error.message));
+      page.on("console", (line) => line.type() === "error" && problems.push(line.text()));
+      await page.goto(url);
+      const first = page.locator("#rows tr td:first-child:not(.space)");
+      await first.getByText("large", { exact: true }).waitFor();
+      assert.doesNotMatch(page.url(), /token/);
+      assert.equal((await first.allTextContents())[0], "large");
+      await page.getByRole("button", { name: "Name" }).click();
+      assert.deepEqual(await first.allTextContents(), ["frames", "large", "small"]);
+      await page.keyboard.press("/");
+      await page.keyboard.type("SMA");
+      assert.deepEqual(await first.allTextContents(), ["small"]);
+      const legend = await page.locator(".legend").first().textContent();
+      assert.ok(legend?.includes("<img src=x onerror=alert(1)>"), legend ?? "");
+      assert.equal(await page.locator("img").count(), 0);
+      await page.getByLabel("Filter").fill("");
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("2");
+      await page.getByText("no readers").waitFor();
+      await page.setViewportSize({ width: 360, height: 700 });
+      const width = await page.evaluate("document.documentElement.scrollWidth");
+      assert.ok(Number(width) <= 360, `${width} px`);
+      assert.deepEqual(problems, []);
+      await hub.close();
+      await killHub(rig.folder);
+      await page.getByText("The hub does not answer").waitFor();
+      const next = await rig.join();
+      using _ = await next.create("again", { dtype: "uint8", shape: [1] });
+      await page.keyboard.press("1");
+      await first.getByText("again", { exact: true }).waitFor();
+      await page.getByText(/^Hub at /).waitFor();
+      await next.close();
+    } finally {
+      await browser.close();
+      for (const open of [small, large, channel]) open.close();
+      child.kill("SIGTERM");
+      await outcome;
+    }
+  });
+
+  it("shows the statistics of an object, and removes it after it was confirmed", {
+    skip,
+  }, async () => {
+    await using rig = await CliRig.open();
+    const hub = await rig.join();
+    const name = `${"n".repeat(250)}.long`;
+    using values = await hub.put(name, Float32Array.of(Number.NaN, 1, Number.POSITIVE_INFINITY));
+    using _ = await hub.put("kept", Uint8Array.of(1));
+    const { url, child, outcome } = await served(rig);
+    const browser = await launch();
+    try {
+      const page = await browser.newPage();
+      await page.goto(url);
+      const dialog = page.getByRole("dialog");
+      await page.getByText(name, { exact: true }).click();
+      await dialog.getByText("0 zero, 1 NaN, 1 infinite of 3 elements").waitFor();
+      await dialog.getByRole("button", { name: "Remove" }).dblclick();
+      await dialog.waitFor({ state: "hidden" });
+      assert.deepEqual((await hub.list()).map((object) => object.name).sort(), ["kept", name]);
+      const row = page.locator("#rows tr", { hasText: name });
+      await row.focus();
+      // The row is drawn anew meanwhile, and stays in focus.
+      await page.waitForTimeout(1500);
+      await page.keyboard.press("Enter");
+      await dialog.getByText("1 NaN").waitFor();
+      await dialog.getByRole("button", { name: "Remove" }).click();
+      await dialog.getByRole("button", { name: "Remove it for everybody" }).click();
+      await dialog.getByText(`Removed ${name}.`).waitFor();
+      assert.deepEqual(
+        (await hub.list()).map((object) => object.name),
+        ["kept"],
+      );
+      await page.keyboard.press("Escape");
+      await row.waitFor({ state: "detached" });
+      assert.ok(Number.isNaN((await values.read())[0]), "its holder still has the memory");
+      const [{ object: id } = { object: 0 }] = await hub.list();
+      await page.getByText("kept", { exact: true }).click();
+      await dialog.getByText("1 element").waitFor();
+      await hub.remove("kept");
+      using next = await hub.put("kept", Uint8Array.of(2));
+      await dialog.getByRole("button", { name: "Remove" }).click();
+      await dialog.getByRole("button", { name: "Remove it for everybody" }).click();
+      await dialog.getByText("kept is another object now.").waitFor();
+      const [later] = await hub.list();
+      assert.notEqual(later?.object, id);
+      assert.deepEqual(await next.read(), Uint8Array.of(2));
+    } finally {
+      await browser.close();
+      child.kill("SIGTERM");
+      await outcome;
+      await hub.close();
+    }
+  });
+
+  it("keeps few elements for 3,000 objects", { skip }, async () => {
+    await using rig = await CliRig.open();
+    const hub = await rig.join();
+    const made = await Promise.all(
+      Array.from({ length: 3000 }, (_, i) => hub.createTimeline(`t${i}`)),
+    );
+    const { url, child, outcome } = await served(rig);
+    const browser = await launch();
+    try {
+      const page = await browser.newPage();
+      await page.goto(url);
+      await page.getByRole("button", { name: "Objects 3000" }).waitFor();
+      assert.ok((await page.locator("#rows tr").count()) < 100);
+      await page.locator("#list").evaluate("(list) => { list.scrollTop = 1e9; }");
+      await page.getByText("t2999", { exact: true }).waitFor();
+    } finally {
+      await browser.close();
+      child.kill("SIGTERM");
+      await outcome;
+      for (const timeline of made) timeline.close();
+      await hub.close();
+    }
+  });
+});

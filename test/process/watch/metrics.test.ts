@@ -1,0 +1,219 @@
+/** The metrics of a real hub, judged by Prometheus' own programs, and what deploy/ makes of them. */
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { before, describe, it } from "node:test";
+import { HubWatch } from "../../../src/watch/hub-watch.js";
+import { MetricsText } from "../../../src/watch/metrics/metrics-text.js";
+import { parsedMetrics, promtool, skipParser, skipPromtool } from "../../support/prometheus.js";
+import { TestFolder } from "../../support/test-folder.js";
+import { soon, until } from "../../support/until.js";
+import { ask, asked, SERVICE, ServiceRig } from "../service/service-rig.js";
+
+const HOSTILE = 'p"q\\n\n\\\\x="1"} 7\n# TYPE x counter\u001b[2J\u2028é';
+const LONG = "n".repeat(255);
+const MESSAGE = { dtype: "float64", shape: [8] } as const;
+
+/** Every metric of a hub whose objects, channels and services are all in use. */
+async function realMetrics(): Promise<string> {
+  const rig = await ServiceRig.start();
+  await using watch = new HubWatch({ socket: rig.hub.socket, program: "metrics" });
+  try {
+    const worker = await rig.worker({ depth: 4, concurrency: 4 });
+    const client = await rig.client();
+    await ask(client, { id: 1 });
+    const hub = await rig.connect();
+    await using other = await rig.hub.connect({ program: HOSTILE });
+    using _ = await other.create(LONG, { dtype: "int8", shape: [1] });
+    {
+      using pinned = await hub.create("left", { ...MESSAGE, lifetime: "pinned" });
+      await pinned.publish();
+    }
+    using writer = await hub.createChannel("numbers", { ...MESSAGE, slots: 4 });
+    using reader = await other.openChannel("numbers");
+    (await writer.loan()).commit();
+    assert.ok(reader.open);
+    await until("nobody holds it", async () => {
+      return (await hub.list({ prefix: "left" }))[0]?.leases === 0;
+    });
+    const metrics = new MetricsText();
+    metrics.of(await watch.snapshot());
+    const held = asked(client, { op: "hold", id: 2 });
+    assert.deepEqual(await worker.says(), { began: 2 });
+    await ask(client, { id: 3 });
+    const text = metrics.of(await watch.snapshot(), 5);
+    worker.goOn("release");
+    (await soon("the reply", held)).release();
+    return text;
+  } finally {
+    await rig[Symbol.asyncDispose]();
+  }
+}
+
+describe("the metrics of a real hub", () => {
+  let text = "";
+  before(async () => {
+    text = await realMetrics();
+  });
+
+  it("are accepted by promtool without a warning", { skip: skipPromtool }, () => {
+    assert.equal(promtool(["check", "metrics"], text), "");
+  });
+
+  it("keep hostile and long names as they are", { skip: skipParser }, () => {
+    const samples = parsedMetrics(text);
+    const one = (name: string, labels: Readonly<Record<string, string>>) => {
+      const found = samples.filter(
+        (sample) =>
+          sample.name === name &&
+          Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
+      );
+      assert.equal(found.length, 1, `${name} ${JSON.stringify(labels)}: ${found.length}`);
+      return found[0];
+    };
+    assert.equal(one("cuda_ipc_up", {})?.value, 1);
+    assert.equal(one("cuda_ipc_program_clients", { program: HOSTILE })?.value, 1);
+    const behind = { channel: "numbers", program: HOSTILE, pid: String(process.pid) };
+    assert.equal(one("cuda_ipc_channel_reader_behind_messages", behind)?.value, 1);
+    assert.equal(one("cuda_ipc_object_leases", { name: LONG })?.value, 1);
+    assert.equal(one("cuda_ipc_unheld_objects", {})?.value, 1);
+    assert.equal(one("cuda_ipc_channel_messages_total", { channel: "numbers" })?.type, "counter");
+    assert.equal(one("cuda_ipc_service_requests_in_progress", { service: SERVICE })?.value, 1);
+    assert.equal(one("cuda_ipc_service_answers_total", { service: SERVICE })?.value, 2);
+    assert.equal(one("cuda_ipc_look_duration_seconds", {})?.value, 0.005);
+    const series = samples.map(({ name, labels }) => JSON.stringify([name, labels]));
+    assert.equal(new Set(series).size, series.length, "no time series comes twice");
+  });
+
+  it("are all described in docs/watch.md, by name", () => {
+    const page = readFileSync("docs/watch.md", "utf8");
+    const documented = [...page.matchAll(/^\| `(cuda_ipc_\w+)` \|/gm)].map((match) => match[1]);
+    assert.deepEqual(documented.sort(), namesIn(text).sort());
+  });
+
+  it("have every metric that the alerts name", () => {
+    const rules = readFileSync("deploy/prometheus/cuda-ipc-alerts.yml", "utf8");
+    assertNamed(rules, namesIn(text));
+    assert.ok((rules.match(/- alert: /g) ?? []).length >= 10);
+  });
+
+  it("have every metric that the dashboard names", () => {
+    assertNamed(readFileSync("deploy/grafana/cuda-ipc.json", "utf8"), namesIn(text));
+  });
+
+  it("is found out if a name is wrong", () => {
+    assert.throws(() => assertNamed("rate(cuda_ipc_no_such_total[5m])", namesIn(text)));
+  });
+});
+
+function namesIn(text: string): string[] {
+  return [...text.matchAll(/^# TYPE (\S+) /gm)].map((match) => match[1] ?? "");
+}
+
+/** Fails if an expression has a metric that does not exist. */
+function assertNamed(expressions: string, names: readonly string[]): void {
+  const used = new Set(expressions.match(/\bcuda_ipc_[a-z_]+/g));
+  assert.ok(used.size > 0);
+  const unknown = [...used].filter((name) => !names.includes(name));
+  assert.deepEqual(unknown, []);
+}
+
+describe("the alert rules", { skip: skipPromtool }, () => {
+  it("are valid, and so is the configuration that loads them", () => {
+    promtool(["check", "rules", "deploy/prometheus/cuda-ipc-alerts.yml"]);
+    promtool(["check", "config", "deploy/prometheus/prometheus.yml"]);
+  });
+
+  it("fire when they should, and not before", () => {
+    promtool(["test", "rules", "test/fixtures/alerts.yml"]);
+  });
+});
+
+interface Panel {
+  readonly id: number;
+  readonly type: string;
+  readonly title: string;
+  readonly datasource?: { readonly type: string; readonly uid: string };
+  readonly gridPos: {
+    readonly x: number;
+    readonly y: number;
+    readonly w: number;
+    readonly h: number;
+  };
+  readonly fieldConfig?: { readonly defaults: object; readonly overrides: readonly unknown[] };
+  readonly options?: object;
+  readonly targets?: readonly { readonly refId: string; readonly expr: string }[];
+}
+
+describe("the dashboard for Grafana", () => {
+  const dashboard = JSON.parse(readFileSync("deploy/grafana/cuda-ipc.json", "utf8")) as {
+    readonly [field: string]: unknown;
+    readonly panels: readonly Panel[];
+    readonly templating: { readonly list: readonly { readonly name: string; type: string }[] };
+  };
+
+  it("has the fields that Grafana's schema asks for", () => {
+    for (const [field, type] of [
+      ["title", "string"],
+      ["uid", "string"],
+      ["schemaVersion", "number"],
+      ["version", "number"],
+      ["editable", "boolean"],
+      ["graphTooltip", "number"],
+      ["timezone", "string"],
+      ["time", "object"],
+      ["annotations", "object"],
+    ] as const)
+      assert.equal(typeof dashboard[field], type, field);
+    assert.ok(String(dashboard.uid).length <= 40);
+    const variables = dashboard.templating.list.map(({ name, type }) => [name, type]);
+    assert.deepEqual(variables[0], ["datasource", "datasource"]);
+    const used = new Set(
+      [...JSON.stringify(dashboard.panels).matchAll(/\$\{?(?!__)([a-z]+)/g)].map(
+        (match) => match[1],
+      ),
+    );
+    assert.deepEqual([...used].sort(), variables.map(([name]) => name).sort());
+  });
+
+  it("has panels with queries, that do not overlap", () => {
+    const cells = new Set<string>();
+    assert.equal(new Set(dashboard.panels.map(({ id }) => id)).size, dashboard.panels.length);
+    for (const {
+      type,
+      title,
+      gridPos,
+      datasource,
+      fieldConfig,
+      options,
+      targets,
+    } of dashboard.panels) {
+      const { x, y, w, h } = gridPos;
+      assert.ok(title !== "" && x >= 0 && x + w <= 24, title);
+      for (let row = y; row < y + h; row += 1) {
+        for (let column = x; column < x + w; column += 1) {
+          assert.ok(!cells.has(`${column},${row}`), `${title} overlaps`);
+          cells.add(`${column},${row}`);
+        }
+      }
+      if (type === "row") continue;
+      assert.deepEqual(datasource, { type: "prometheus", uid: `$${"{datasource}"}` });
+      assert.ok(fieldConfig !== undefined && options !== undefined, title);
+      assert.ok(targets !== undefined && targets.length > 0, title);
+      for (const { expr, refId } of targets)
+        assert.match(`${refId}: ${expr}`, /^[A-Z]: .*cuda_ipc_/);
+    }
+  });
+
+  it("has only expressions that Prometheus can parse", { skip: skipPromtool }, () => {
+    const expressions = dashboard.panels.flatMap(({ targets = [] }) =>
+      targets.map(({ expr }) => expr.replaceAll("[$__rate_interval]", "[1m]")),
+    );
+    assert.ok(expressions.length > 15);
+    // A recording rule may have any expression, and promtool checks it.
+    const rules = expressions.map((expr, index) => ({ record: `r${index}`, expr }));
+    using folder = new TestFolder();
+    const path = `${folder.path}/rules.yml`;
+    writeFileSync(path, JSON.stringify({ groups: [{ name: "dashboard", rules }] }));
+    promtool(["check", "rules", path]);
+  });
+});
