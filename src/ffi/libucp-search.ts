@@ -40,7 +40,7 @@ export function findLibucp(env: NodeJS.ProcessEnv, load: LoadLibrary): FoundLibu
   const found: string[] = [];
   for (const path of placesOf(env)) {
     try {
-      quieten(env);
+      restrain(env);
       return checked(path, resolveLibucp(load(path)));
     } catch (error) {
       failures.push(error);
@@ -88,9 +88,12 @@ function pythonsIn(folder: string): string[] {
 
 /**
  * WHY before the library is loaded: it reads these when it is. It would print to standard output,
- * and install handlers for signals that Node handles itself.
+ * and install handlers for signals that Node handles itself. Its hooks of memory are tried by
+ * growing the heap by a page and shrinking it again, also where the growth failed: then the last
+ * page of the heap is gone, which crashes the process. V8's code often lies right behind the heap.
  */
-function quieten(env: NodeJS.ProcessEnv): void {
+function restrain(env: NodeJS.ProcessEnv): void {
+  env.UCX_MEM_EVENTS ??= "n";
   env.UCX_LOG_LEVEL ??= "fatal";
   env.UCX_HANDLE_ERRORS ??= "none";
   env.UCX_ERROR_SIGNALS ??= "";
