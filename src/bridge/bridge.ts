@@ -78,7 +78,7 @@ export class Bridge {
       context,
       store,
       log,
-      serve: (link) => new ExportServer(hub, link, (name) => this.#ownRecord(name)).answer,
+      serve: (link) => new ExportServer(hub, link, (name) => this.#announcer.offered(name)).answer,
     });
     const parts = { hub, links: this.#links, directory, device };
     this.#fetches = new FetchTable(machine, parts, () => awayWords(store), log);
@@ -227,12 +227,6 @@ export class Bridge {
     const { store, directory } = this.#parts;
     if (store.awaySinceMs === undefined && directory.isCurrent && this.#presence !== undefined)
       await this.#announcer.announce(new Map());
-  }
-
-  /** What this machine has announced under a name. */
-  #ownRecord(name: string) {
-    const record = this.#parts.directory.entry(name)?.record;
-    return record?.machine === this.#parts.options.machine ? record : undefined;
   }
 }
 

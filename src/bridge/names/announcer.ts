@@ -20,6 +20,7 @@ export class Announcer {
   readonly #directory: Directory;
   readonly #log: (line: string) => void;
   #refused = new Map<string, string>();
+  #offered = new Map<string, NameRecord>();
 
   constructor(
     machine: string,
@@ -38,12 +39,18 @@ export class Announcer {
     return [...this.#refused].map(([name, machine]) => ({ name, machine }));
   }
 
+  /** What this machine announces under a name. Others may hear of it before NATS tells this one. */
+  offered(name: string): NameRecord | undefined {
+    return this.#offered.get(name);
+  }
+
   /**
    * Makes NATS say exactly this of this machine. The directory must be current.
    * @returns whether all is written; otherwise something changed meanwhile, so call it again
    */
   async announce(wanted: ReadonlyMap<string, NameRecord>): Promise<boolean> {
     const refused = new Map<string, string>();
+    this.#offered = new Map(wanted);
     const ended = this.#directory
       .entries()
       .filter(({ record }) => record.machine === this.#machine && !wanted.has(record.name));
@@ -77,6 +84,7 @@ export class Announcer {
       if (this.#refused.get(name) !== owner)
         this.#log(`not announced: "${name}", because machine "${owner}" announced it before`);
       refused.set(name, owner);
+      this.#offered.delete(name);
       return true;
     }
     const key = nameKey(name);

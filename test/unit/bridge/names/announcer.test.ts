@@ -97,6 +97,20 @@ describe("Announcer", () => {
     for (const presence of presences) await presence?.close();
   });
 
+  it("offers a name that others see before NATS has told this machine", async () => {
+    const names = new MemoryNames();
+    const one = await bridgeOf(names, "one");
+    const other = await bridgeOf(names, "other");
+    const presences = [await one.claim(), await other.claim()];
+    one.store.watcher = undefined;
+    await one.announcer.announce(wanted("one", { weights: 1 }));
+    assert.equal(other.directory.entry("weights")?.record.object, 1);
+    assert.equal(one.announcer.offered("weights")?.object, 1);
+    await other.announcer.announce(wanted("other", { weights: 9 }));
+    assert.equal(other.announcer.offered("weights"), undefined, "another machine's name");
+    for (const presence of presences) await presence.close();
+  });
+
   it("says that it must be called again if a write came too late", async () => {
     const names = new MemoryNames();
     const one = await bridgeOf(names, "one");
