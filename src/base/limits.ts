@@ -161,6 +161,8 @@ export const limits = {
   machineLinksMax: 256,
   /** Objects that one machine copies over one link at a time. */
   exportsPerLinkMax: 64,
+  /** A message of a channel up to this size goes to another machine at once, unasked. */
+  carriedInlineBytes: 64 * KiB,
   /** Calls of one machine that are answered at a time over one link. A bridge makes about 300. */
   linkCallsMax: 512,
   /** The UCX address of a worker of another machine. */
@@ -202,6 +204,8 @@ export const defaults = {
   machineSilenceMs: 20_000,
   /** How long a fetch waits for a machine that is gone to come back. */
   machineReturnMs: 15_000,
+  /** How long a bridge carries a channel that nobody here reads. */
+  carriedUnreadMs: 10_000,
   /** How long another machine may take to accept a link. */
   linkTimeoutMs: 5000,
   /** How often a bridge looks for new names on its hub. */

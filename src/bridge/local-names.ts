@@ -26,8 +26,7 @@ export function announcedOf(
 /** Copies are not announced: their machine has the original. */
 function canBeCopied({ published, hasMemory, descriptor }: ObjectSummary): boolean {
   const { kind } = descriptor.content;
-  const holdsArrays = kind === "array" || kind === "bundle";
-  return published && hasMemory && holdsArrays && descriptor.replicaOf === undefined;
+  return published && hasMemory && kind !== "timeline" && descriptor.replicaOf === undefined;
 }
 
 function recordOf(

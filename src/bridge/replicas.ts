@@ -60,8 +60,9 @@ export class Replicas {
   async keepInStep(objects: readonly ObjectSummary[]): Promise<void> {
     const { directory, keep } = this.#rules;
     for (const { name, object, published, descriptor } of objects) {
-      const { replicaOf } = descriptor;
-      if (replicaOf === undefined || !published) continue;
+      const { replicaOf, content } = descriptor;
+      // A channel ends with its writer, or when nobody reads it.
+      if (replicaOf === undefined || !published || content.kind === "channel") continue;
       const step = stepFor({ name, ...replicaOf }, directory, keep);
       if (step.do === "remove") await this.#remove(name, object);
       if (step.do === "fetch") this.#fetch(step.record);
@@ -71,8 +72,9 @@ export class Replicas {
       if (this.#isMissing(record, here)) this.#fetch(record);
   }
 
-  #isMissing({ name, machine }: NameRecord, here: ReadonlySet<string>): boolean {
+  #isMissing({ name, machine, descriptor }: NameRecord, here: ReadonlySet<string>): boolean {
     const { directory, isPulled, machine: own } = this.#rules;
+    if (descriptor.content.kind === "channel") return false;
     return machine !== own && !here.has(name) && isPulled(name) && directory.isReady(machine);
   }
 

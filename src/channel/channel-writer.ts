@@ -45,7 +45,8 @@ export class ChannelWriter<D extends DType = DType> {
   /** As it was at the close. */
   #dropped = 0;
   #open = true;
-  #endsChannel = true;
+  /** What becomes of the channel at the close; undefined if it waits for the next writer. */
+  #endsAs: "closed" | "gone" | undefined = "closed";
 
   /**
    * Takes over the parts of a new channel, or of one that this writer continues.
@@ -62,7 +63,7 @@ export class ChannelWriter<D extends DType = DType> {
     this.#parts = parts;
     this.#onClose = onClose;
     const pages = seats.map(({ page }) => new PageWords(page.cpu.buffer));
-    const ring = (seat: number) => this.#ringFor(seat);
+    const ring = (seat: number) => seats[seat] && ringBell(seats[seat].bell);
     this.#ring = new RingWriter(words, pages, ring, (seat, lease) =>
       points.readerDied.publish({ name: label, seat, lease }),
     );
@@ -168,16 +169,24 @@ export class ChannelWriter<D extends DType = DType> {
    * back. The memory stays until streams have finished their messages.
    */
   close(): void {
-    if (!this.#open) return;
-    this.#endsChannel = this.#parts.words.facts.whenWriterGone === "end";
-    this.#close();
+    const { whenWriterGone } = this.#parts.words.facts;
+    this.#close(whenWriterGone === "end" ? "closed" : undefined);
   }
 
   /** Ends the channel, also with `whenWriterGone: "wait"`. */
   end(): void {
-    if (!this.#open) return;
-    this.#endsChannel = true;
-    this.#close();
+    this.#close("closed");
+  }
+
+  /** Ends the channel as the death of this process would. @internal */
+  abandon(): void {
+    this.#close("gone");
+  }
+
+  /** Gives the next message this number. All readers miss those in between. @internal */
+  goTo(sequence: number): void {
+    this.#checkOpen();
+    this.#ring.goTo(sequence);
   }
 
   [Symbol.dispose](): void {
@@ -194,10 +203,7 @@ export class ChannelWriter<D extends DType = DType> {
     return writableOf(this);
   }
 
-  /**
-   * After the close: checks whether its streams are done.
-   * @internal
-   */
+  /** After the close: checks whether its streams are done. @internal */
   settle(): void {
     this.#ready.settle();
   }
@@ -231,11 +237,8 @@ export class ChannelWriter<D extends DType = DType> {
       const found = `all of its ${slots} slots are taken`;
       throw new CudaIpcError("CHANNEL_FULL", `Cannot write to channel "${this.label}": ${found}`);
     }
-    const deadline = new Deadline(
-      `write to channel "${this.label}"`,
-      options,
-      Number.POSITIVE_INFINITY,
-    );
+    const attempt = `write to channel "${this.label}"`;
+    const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY);
     const streamsAreDone = () =>
       !this.#open || !this.#ring.reserve() || this.#orderAfterOthers(options.stream);
     for (;;) {
@@ -277,19 +280,16 @@ export class ChannelWriter<D extends DType = DType> {
     }
   }
 
-  #ringFor(seat: number): void {
-    const parts = this.#parts.seats[seat];
-    if (parts !== undefined) ringBell(parts.bell);
-  }
-
-  #close(): void {
+  #close(endsAs: "closed" | "gone" | undefined): void {
+    if (!this.#open) return;
     const { words } = this.#parts;
+    this.#endsAs = endsAs;
     releaseAll([
       () => this.#loans.close(),
       () => {
         this.#open = false;
         this.#dropped = words.dropped;
-        if (this.#endsChannel) words.setState("closed");
+        if (endsAs !== undefined) words.setState(endsAs);
         this.#ring.wake();
       },
       () => this.#loss.close(),
@@ -300,7 +300,7 @@ export class ChannelWriter<D extends DType = DType> {
 
   /** Its streams have signalled for the last time. */
   #onSettled(): void {
-    if (!this.#endsChannel) this.#parts.words.setState("awaited");
+    if (this.#endsAs === undefined) this.#parts.words.setState("awaited");
     releaseAll([() => this.#ring.wake(), () => this.#parts.close(), this.#onClose]);
   }
 

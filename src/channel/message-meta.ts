@@ -19,13 +19,27 @@ export interface EncodedMeta {
   readonly isJson: boolean;
 }
 
+/** JSON that was encoded elsewhere. It travels unchanged, where `JSON.stringify` might not. */
+export class JsonText {
+  readonly bytes: Uint8Array;
+
+  private constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+
+  static of(bytes: Uint8Array): Meta {
+    return new JsonText(bytes) as unknown as Meta;
+  }
+}
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /** @throws MESSAGE_TOO_LARGE; TypeError if the value is not JSON */
 export function encodeMeta(label: string, meta: Meta, bytesMax: number): EncodedMeta {
+  const given: unknown = meta;
   const isJson = !(meta instanceof Uint8Array);
-  const bytes = isJson ? encodeJson(meta) : meta;
+  const bytes = given instanceof JsonText ? given.bytes : isJson ? encodeJson(meta) : meta;
   if (bytes.byteLength <= bytesMax) return { bytes, isJson };
   throw new CudaIpcError(
     "MESSAGE_TOO_LARGE",

@@ -159,6 +159,7 @@ const openChannel = optionsOf<OpenChannelOptions>("openChannel()", {
   ...findChecks,
   ...readerChecks,
   dtype: aDType,
+  machine: oneOf("here", "any"),
 });
 
 const resumeChannel = optionsOf<ResumeChannelOptions>("resumeChannel()", findChecks);

@@ -1,7 +1,9 @@
 /** A whole array or file in one call: values in, files in, files out. */
 import type { DType } from "../array/dtype.js";
 import type { DTypeOf, HostValues, SelfDescribingValues } from "../array/host-values.js";
+import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { FileFormat } from "../files/file-format.js";
+import type { Device } from "../gpu/device.js";
 import { checks } from "./call-checks.js";
 import type { Loaded, LoadOptions, PutOptions, Saved, SaveOptions } from "./hub-options.js";
 import { loadFile } from "./objects/load-file.js";
@@ -11,6 +13,7 @@ import { putReplica, type ReplicaPlan } from "./objects/put-replica.js";
 import { saveFile } from "./objects/save-file.js";
 import type { SharedArray } from "./objects/shared-array.js";
 import type { SharedBundle } from "./objects/shared-bundle.js";
+import { type CarriedChannelPlan, createChannel } from "./objects/shared-channel.js";
 
 export class HubTransfers {
   readonly #hub: PublishingHub;
@@ -66,6 +69,15 @@ export class HubTransfers {
    */
   async putReplica(plan: ReplicaPlan): Promise<SharedArray | SharedBundle> {
     return putReplica(this.#hub, plan);
+  }
+
+  /** Creates a channel for the messages of another machine's. @internal */
+  async createCarriedChannel(
+    name: string,
+    device: Device,
+    plan: CarriedChannelPlan,
+  ): Promise<ChannelWriter> {
+    return createChannel(this.#hub.objects, name, device, plan);
   }
 
   /**

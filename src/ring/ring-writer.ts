@@ -4,7 +4,7 @@
  * them.
  */
 import { CudaIpcError } from "../base/errors.js";
-import { POSITIONS_MAX, windowOf } from "./channel-layout.js";
+import { flags, POSITIONS_MAX, windowOf } from "./channel-layout.js";
 import type { ControlWords, MessageHeader } from "./control-words.js";
 import type { PageWords } from "./page-words.js";
 import { type LiveReader, ReaderSeats } from "./reader-seats.js";
@@ -149,6 +149,28 @@ export class RingWriter {
     this.#goPast();
     // A reader that is waited for goes past this position only when it wakes.
     this.#seats.wake();
+  }
+
+  /** Gives the next message this number. Readers count those in between as missed. */
+  goTo(sequence: number): void {
+    if (sequence === this.#sequence) return;
+    if (this.#position === this.#control.facts.firstPosition) this.#beginBefore(sequence);
+    this.#sequence = sequence;
+    this.#control.setSequence(sequence);
+  }
+
+  /** In a new ring: a message that says the number of the first one to readers, and is lost. */
+  #beginBefore(sequence: number): void {
+    // A reader takes 0 for the number at the first position, so let none begin there.
+    for (let count = 0; count <= this.#slots; count += 1) {
+      this.reserve();
+      this.passOver();
+    }
+    this.reserve();
+    this.#sequence = sequence - 1;
+    const { epoch } = this.#control;
+    const lost = { flags: flags.lost, byteLength: 0, metaBytes: 0, readyAt: 0 };
+    this.commit({ ...lost, epoch, timestampMs: 0 });
   }
 
   /** As `RingReader.fallAsleep`, but for a free slot. */

@@ -10,6 +10,7 @@ interface PendingRequest {
   readonly verb: string;
   /** WHY held: the memory must not be collected while UCX uses it. */
   readonly memory: { readonly byteLength: number; readonly owner?: Uint8Array };
+  settled: Promise<number> | undefined;
   resolve(byteLength: number): void;
   reject(reason: CudaIpcError): void;
 }
@@ -32,14 +33,20 @@ export class PendingRequests {
 
   /** @returns the bytes that were sent or received */
   add(request: bigint, verb: string, memory: PendingRequest["memory"]): Promise<number> {
-    return new Promise((resolve, reject) => {
-      this.#pending.set(request, { verb, memory, resolve, reject });
+    const settled = new Promise<number>((resolve, reject) => {
+      this.#pending.set(request, { verb, memory, settled: undefined, resolve, reject });
     });
+    const pending = this.#pending.get(request);
+    if (pending !== undefined) pending.settled = settled;
+    return settled;
   }
 
-  /** @returns false if the request has ended */
-  cancel(request: bigint): boolean {
-    if (!this.#pending.has(request)) return false;
+  /**
+   * WHY also the promise: UCX gives the number of a request that has ended to a later one.
+   * @returns false if the request has ended
+   */
+  cancel(request: bigint, settled: Promise<number>): boolean {
+    if (this.#pending.get(request)?.settled !== settled) return false;
     this.#functions.ucp_request_cancel(this.#worker, request);
     return true;
   }

@@ -144,8 +144,8 @@ export class UcxWorker {
     const byteLength = this.#settled("receive", pointer, memory);
     const started = startedBy(pointer);
     const cancel = () => {
-      if (started.state !== "pending" || !this.#requests.cancel(started.request)) return;
-      this.#schedule();
+      if (started.state !== "pending") return;
+      if (this.#requests.cancel(started.request, byteLength)) this.#schedule();
     };
     return { byteLength, cancel };
   }

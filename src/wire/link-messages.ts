@@ -5,6 +5,7 @@
 import * as v from "valibot";
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { limits } from "../base/limits.js";
+import { RANK_MAX } from "../ring/channel-layout.js";
 import { checked } from "./codec.js";
 import { descriptorSchema } from "./descriptor.js";
 import { MACHINES_VERSION } from "./machine-records.js";
@@ -43,12 +44,13 @@ export type LinkReply = v.InferOutput<typeof linkReplySchema>;
 const id = { id: positive };
 /** A tag of one message with the bytes of an array: 64 random bits. */
 const tag = v.pipe(v.string(), v.regex(/^[89a-f][0-9a-f]{15}$/, "not a tag"));
+const crc = v.pipe(count, v.maxValue(0xffff_ffff));
 const part = v.picklist(["data", "index"]);
 
 export type Part = v.InferOutput<typeof part>;
 
 export const frameSchema = v.union([
-  /** The first frame from the side that asked for the link. */
+  /** The first frame from the side that asked for the link; later only keeps it alive. */
   v.strictObject({ ...id, op: v.literal("hello") }),
   /** Opens an object to be copied. It stays open until `end`, or until the link ends. */
   v.strictObject({ ...id, op: v.literal("export"), name: word, object: positive }),
@@ -63,6 +65,15 @@ export const frameSchema = v.union([
     tag,
   }),
   v.strictObject({ ...id, op: v.literal("end"), export: positive }),
+  /** Opens a channel to be carried, until `leave`, or until the link ends. */
+  v.strictObject({ ...id, op: v.literal("join"), name: word, object: positive }),
+  /**
+   * Asks for the next message of a joined channel. Several may be under way, and are answered in
+   * their order. A message of at most `limits.carriedInlineBytes` travels under the tag. A larger
+   * one is an export, which `send` copies and `end` gives back.
+   */
+  v.strictObject({ ...id, op: v.literal("next"), channel: positive, tag }),
+  v.strictObject({ ...id, op: v.literal("leave"), channel: positive }),
   v.strictObject({ ...id, ok: v.literal(true), result: v.unknown() }),
   v.strictObject({
     ...id,
@@ -87,8 +98,30 @@ export const callResults = {
     indexByteLength: v.pipe(count, v.maxValue(limits.bundleIndexBytesMax)),
   }),
   /** The CRC-32 of the bytes, as they were before they were sent. */
-  send: v.strictObject({ crc: v.pipe(count, v.maxValue(0xffff_ffff)) }),
+  send: v.strictObject({ crc }),
   end: v.strictObject({}),
+  /** `sequence` is the number of the next message. */
+  join: v.strictObject({ channel: positive, sequence: count }),
+  next: v.variant("state", [
+    v.strictObject({
+      state: v.literal("message"),
+      sequence: count,
+      byteLength: count,
+      /** Null if the message has no shape of its own. */
+      shape: v.nullable(v.pipe(v.array(count), v.maxLength(RANK_MAX))),
+      /** The meta in base64; empty if there is none. */
+      meta: v.union([v.literal(""), base64(limits.channelMetaBytesMax)]),
+      metaIsJson: v.boolean(),
+      /** Null if the bytes travel under the tag, or if there are none. */
+      export: v.nullable(positive),
+      crc,
+    }),
+    /** No message has come for a while. */
+    v.strictObject({ state: v.literal("idle") }),
+    /** Nothing more will come. `gone`: its writer has died. */
+    v.strictObject({ state: v.literal("ended"), gone: v.boolean() }),
+  ]),
+  leave: v.strictObject({}),
 } as const satisfies Record<LinkCall["op"], v.GenericSchema>;
 
 export type CallResult<Op extends LinkCall["op"]> = v.InferOutput<(typeof callResults)[Op]>;

@@ -109,7 +109,8 @@ class ReaderSeat:
                 break
         if position != begin:
             self._wake_writer()
-        if not 0 <= (self._sequence or 0) <= position - self._first:
+        # It may be ahead of the position: a bridge counts what it missed on the other machine.
+        if not 0 <= (self._sequence or 0) < 2**53:
             self._refuse(f"message {self._sequence} comes at position {position}")
         return position
 

@@ -2,6 +2,7 @@
  * Serves the objects of this machine to the bridge of another one, over one link. An object stays
  * open while it is copied, so it does not end meanwhile.
  */
+import { checkRange } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
 import { releaseAll } from "../../base/scope.js";
@@ -9,24 +10,33 @@ import type { Hub } from "../../client/hub.js";
 import { encodeBundleIndex } from "../../client/objects/bundle-index.js";
 import type { SharedArray } from "../../client/objects/shared-array.js";
 import { SharedBundle } from "../../client/objects/shared-bundle.js";
+import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { takePiece } from "../../gpu/transfer/piece-transfer.js";
 import { addressOf, crc32At } from "../../os/host-memory.js";
 import type { CallResult, LinkCall } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
+import { ChannelServer } from "../channels/channel-server.js";
 import type { MachineLink } from "../link/machine-link.js";
 
-interface Export {
-  readonly shared: SharedArray | SharedBundle;
+/** Bytes that the other machine may copy, until it ends the export. */
+export interface Export {
+  readonly buffer: DeviceBuffer;
+  /** Where the bytes begin in the buffer. */
+  readonly byteOffset: number;
+  readonly byteLength: number;
+  /** The index of a bundle; otherwise empty. */
   readonly index: Uint8Array;
+  close(): void;
 }
 
-type CallOf<Op extends LinkCall["op"]> = Extract<LinkCall, { readonly op: Op }>;
+export type CallOf<Op extends LinkCall["op"]> = Extract<LinkCall, { readonly op: Op }>;
 
 export class ExportServer {
   readonly #hub: Hub;
   readonly #link: () => MachineLink;
   readonly #announced: (name: string) => NameRecord | undefined;
   readonly #exports = new Map<number, Export>();
+  readonly #channels: ChannelServer;
   #opening = 0;
   #lastId = 0;
   #isTied = false;
@@ -40,6 +50,11 @@ export class ExportServer {
     this.#hub = hub;
     this.#link = link;
     this.#announced = announced;
+    this.#channels = new ChannelServer(hub, {
+      announced,
+      sendBytes: (bytes, tag) => link().sendBytes(bytes, tag),
+      add: (message) => this.#add(message),
+    });
   }
 
   answer = async (call: LinkCall): Promise<unknown> => {
@@ -52,6 +67,13 @@ export class ExportServer {
         return this.#send(call);
       case "end":
         return this.#end(call);
+      case "join":
+        this.#tie(call.name);
+        return this.#channels.join(call);
+      case "next":
+        return this.#channels.next(call);
+      case "leave":
+        return this.#channels.leave(call);
     }
   };
 
@@ -67,13 +89,13 @@ export class ExportServer {
     this.#opening += 1;
     try {
       const shared = await this.#hub.openAny(name, { wait: false });
-      return this.#add(attempt, record, object, shared);
+      return this.#export(attempt, record, object, shared);
     } finally {
       this.#opening -= 1;
     }
   }
 
-  #add(
+  #export(
     attempt: string,
     record: NameRecord,
     object: number,
@@ -84,30 +106,37 @@ export class ExportServer {
         const found = `object ${object} has been replaced by ${shared.object}`;
         throw new CudaIpcError("STALE_HANDLE", `Cannot ${attempt}: ${found}`);
       }
-      const index = indexOf(shared);
-      const link = this.#link();
-      this.#tie(link);
-      if (!link.open) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the link has ended`);
-      this.#lastId += 1;
-      this.#exports.set(this.#lastId, { shared, index });
+      this.#tie(record.name);
       const { descriptor } = record;
-      return { export: this.#lastId, descriptor, indexByteLength: index.byteLength };
+      const { buffer } = shared;
+      const index = indexOf(shared);
+      const bytes = { buffer, byteOffset: 0, byteLength: buffer.byteLength, index };
+      const id = this.#add({ ...bytes, close: () => shared.close() });
+      return { export: id, descriptor, indexByteLength: index.byteLength };
     } catch (error) {
       shared.close();
       throw error;
     }
   }
 
+  #add(exported: Export): number {
+    this.#lastId += 1;
+    this.#exports.set(this.#lastId, exported);
+    return this.#lastId;
+  }
+
   async #send(call: CallOf<"send">): Promise<CallResult<"send">> {
     const { part, byteOffset, byteLength, tag } = call;
-    const { shared, index } = this.#exported(call.export);
+    const { buffer, index, ...exported } = this.#exported(call.export);
     let crc = 0;
     const send = async (address: bigint) => {
       crc = await crc32At(address, byteLength);
       await this.#link().sendBytes({ address, byteLength, owner: index }, tag);
     };
-    if (part === "data") await takePiece(shared.buffer, byteOffset, byteLength, send);
-    else if (byteOffset + byteLength <= index.byteLength)
+    if (part === "data") {
+      checkRange("A piece", byteOffset, byteLength, exported.byteLength);
+      await takePiece(buffer, exported.byteOffset + byteOffset, byteLength, send);
+    } else if (byteOffset + byteLength <= index.byteLength)
       await send(addressOf(index) + BigInt(byteOffset));
     else throw new RangeError(`byte ${byteOffset + byteLength} is beyond the index`);
     return { crc };
@@ -116,7 +145,7 @@ export class ExportServer {
   #end(call: CallOf<"end">): CallResult<"end"> {
     const exported = this.#exported(call.export);
     this.#exports.delete(call.export);
-    exported.shared.close();
+    exported.close();
     return {};
   }
 
@@ -126,20 +155,16 @@ export class ExportServer {
     throw new CudaIpcError("NOT_FOUND", `Cannot use export ${id}: it has ended`);
   }
 
-  /** Closes everything with the link. */
-  #tie(link: MachineLink): void {
+  /** Closes everything with the link. @throws CLOSED if the link has ended */
+  #tie(name: string): void {
+    const link = this.#link();
+    if (!link.open) throw new CudaIpcError("CLOSED", `Cannot send "${name}": the link has ended`);
     if (this.#isTied) return;
     this.#isTied = true;
     link.onEnd(() => {
       const open = [...this.#exports.values()];
       this.#exports.clear();
-      releaseAll(
-        open.map(
-          ({ shared }) =>
-            () =>
-              shared.close(),
-        ),
-      );
+      releaseAll([() => this.#channels.close(), ...open.map((it) => () => it.close())]);
     });
   }
 }

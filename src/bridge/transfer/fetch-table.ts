@@ -7,6 +7,7 @@ import { CudaIpcError, hasCode, messageOf } from "../../base/errors.js";
 import type { Hub } from "../../client/hub.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import type { ObjectSummary } from "../../wire/messages.js";
+import { ChannelTable } from "../channels/channel-table.js";
 import { peerGone } from "../link/machine-link.js";
 import type { Directory } from "../names/directory.js";
 import { Fetch, type FetchParts } from "./fetch.js";
@@ -41,6 +42,7 @@ interface Shared {
 export class FetchTable {
   readonly #machine: string;
   readonly #parts: FetchParts;
+  readonly #channels: ChannelTable;
   readonly #absence: () => string;
   readonly #log: (line: string) => void;
   readonly #fetches = new Map<string, Shared>();
@@ -54,6 +56,7 @@ export class FetchTable {
   ) {
     this.#machine = machine;
     this.#parts = parts;
+    this.#channels = new ChannelTable(parts, log);
     this.#absence = absence;
     this.#log = log;
   }
@@ -92,7 +95,7 @@ export class FetchTable {
     }
   }
 
-  /** Fetches an object for nobody in particular. Undefined if its name is being fetched. */
+  /** Fetches an array or bundle for nobody. Undefined if its name is being fetched. */
   refresh(record: NameRecord): Promise<void> | undefined {
     if (this.#fetches.has(record.name)) return undefined;
     const { signal } = new AbortController();
@@ -101,6 +104,7 @@ export class FetchTable {
 
   close(reason: CudaIpcError): void {
     for (const { fetch } of this.#fetches.values()) fetch.abort(reason);
+    this.#channels.close(reason);
   }
 
   async #refresh(record: NameRecord, options: PullOptions): Promise<void> {
@@ -108,13 +112,19 @@ export class FetchTable {
     if (this.#mayFetch(local, record)) await this.#join(record, local !== undefined, options);
   }
 
-  /** An object of this machine's own is never replaced by a copy. */
+  /** An object of this machine's own is never replaced by a copy. A channel ends by itself. */
   #mayFetch(local: ObjectSummary | undefined, record: NameRecord): boolean {
+    if (local !== undefined && record.descriptor.content.kind === "channel") return false;
     const isOwn = local !== undefined && local.descriptor.replicaOf === undefined;
     return !isOwn && record.machine !== this.#machine;
   }
 
   async #join(record: NameRecord, replace: boolean, options: PullOptions): Promise<void> {
+    const { content } = record.descriptor;
+    if (content.kind === "channel") {
+      const deadline = new Deadline(`carry "${record.name}"`, options, Number.POSITIVE_INFINITY);
+      return this.#channels.join(record, content, deadline);
+    }
     const shared = this.#shared(record, replace);
     const { fetch } = shared;
     const { machine } = fetch.record;

@@ -13,13 +13,13 @@ import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { fillPiece } from "../../gpu/transfer/piece-transfer.js";
 import { addressOf } from "../../os/host-memory.js";
 import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
-import type { Part } from "../../wire/link-messages.js";
+import type { CallResult, Part } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import type { LinkTable } from "../link/link-table.js";
 import type { Directory } from "../names/directory.js";
 import { ByteRanges } from "./byte-ranges.js";
 import { copyParts, type FillRange } from "./copy-parts.js";
-import { type OpenedRemote, RemoteObject } from "./remote-object.js";
+import { type OpenedOver, RemoteObject } from "./remote-object.js";
 
 export interface FetchParts {
   readonly hub: Hub;
@@ -29,12 +29,14 @@ export interface FetchParts {
   readonly device: string;
 }
 
+type OpenedExport = OpenedOver<CallResult<"export">>;
+
 export class Fetch {
   readonly record: NameRecord;
   /** Settles when the copy is published, or cannot be. */
   readonly done: Promise<void>;
   readonly #parts: FetchParts;
-  readonly #remote: RemoteObject;
+  readonly #remote: RemoteObject<CallResult<"export">>;
   readonly #stop = new AbortController();
   readonly #onProgress = new Set<() => void>();
   #doneBytes = 0;
@@ -43,7 +45,12 @@ export class Fetch {
   constructor(parts: FetchParts, record: NameRecord, replace: boolean) {
     this.record = record;
     this.#parts = parts;
-    this.#remote = new RemoteObject(record, parts.links, parts.directory, this.#stop.signal);
+    const { name, object } = record;
+    this.#remote = new RemoteObject(record, parts, this.#stop.signal, {
+      verb: "copy",
+      open: (link, deadline) => link.call({ op: "export", name, object }, deadline),
+      end: (link, opened, deadline) => link.call({ op: "end", export: opened.export }, deadline),
+    });
     this.done = this.#run(replace);
     // Each waiter handles the failure itself, and there may be none.
     this.done.catch(() => {});
@@ -134,7 +141,7 @@ export class Fetch {
     }
   }
 
-  async #index(opened: OpenedRemote): Promise<Uint8Array> {
+  async #index(opened: OpenedExport): Promise<Uint8Array> {
     const index = new Uint8Array(new ArrayBuffer(opened.indexByteLength));
     const start = addressOf(index);
     const fill: FillRange = ({ byteOffset }, write) => write(start + BigInt(byteOffset));
@@ -145,7 +152,7 @@ export class Fetch {
   }
 
   async #copy(
-    { link, export: from }: OpenedRemote,
+    { link, export: from }: OpenedExport,
     part: Part,
     ranges: ByteRanges,
     fill: FillRange,

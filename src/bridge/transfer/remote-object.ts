@@ -1,11 +1,10 @@
 /**
- * An object of another machine while it is copied. If the link ends, it is opened again over the
- * next one, as long as the machine comes back in time and still has that object.
+ * An object of another machine while it is copied or carried. If the link ends, it is opened again
+ * over the next one, as long as the machine comes back in time and still has that object.
  */
 import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
-import type { CallResult } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import type { LinkTable } from "../link/link-table.js";
 import { type MachineLink, peerGone } from "../link/machine-link.js";
@@ -14,40 +13,61 @@ import type { Directory } from "../names/directory.js";
 /** The first pause before a link is asked for again. */
 const PAUSE_MS = 250;
 
-export interface OpenedRemote extends CallResult<"export"> {
-  readonly link: MachineLink;
+/** How the object is opened over a link, and given back. */
+export interface RemoteUse<T> {
+  /** `copy`, as in "Cannot copy". */
+  readonly verb: string;
+  open(link: MachineLink, deadline: Deadline): Promise<T>;
+  end(link: MachineLink, opened: T, deadline: Deadline): Promise<unknown>;
 }
 
-export class RemoteObject {
+export type OpenedOver<T> = T & { readonly link: MachineLink };
+
+export class RemoteObject<T extends object> {
   readonly #record: NameRecord;
   readonly #links: LinkTable;
   readonly #directory: Directory;
   readonly #signal: AbortSignal;
-  #opened: OpenedRemote | undefined;
+  readonly #use: RemoteUse<T>;
+  #opened: OpenedOver<T> | undefined;
   /** Since when nothing has been copied. */
   #stuckSinceMs = performance.now();
 
-  constructor(record: NameRecord, links: LinkTable, directory: Directory, signal: AbortSignal) {
+  constructor(
+    record: NameRecord,
+    { links, directory }: { readonly links: LinkTable; readonly directory: Directory },
+    signal: AbortSignal,
+    use: RemoteUse<T>,
+  ) {
     this.#record = record;
     this.#links = links;
     this.#directory = directory;
     this.#signal = signal;
+    this.#use = use;
   }
 
   /** Opens the object, or returns it if it is open. @throws as `LinkTable.to`; STALE_HANDLE */
-  async open(): Promise<OpenedRemote> {
+  async open(): Promise<OpenedOver<T>> {
     if (this.#opened?.link.open) return this.#opened;
-    const { name, machine, object } = this.#record;
+    const { name, machine } = this.#record;
     const deadline = new Deadline(
-      `copy "${name}" from machine "${machine}"`,
+      `${this.#use.verb} "${name}" from machine "${machine}"`,
       { signal: this.#signal, timeoutMs: defaults.machineReturnMs },
       defaults.machineReturnMs,
     );
     const { instance } = this.#machineRecord();
     const link = await this.#links.to(machine, instance, deadline);
-    const result = await link.call({ op: "export", name, object }, deadline);
-    this.#opened = { ...result, link };
+    this.#opened = { ...(await this.#use.open(link, deadline)), link };
     return this.#opened;
+  }
+
+  /** Keeps the link from falling silent. */
+  greet(): void {
+    const link = this.#opened?.link;
+    if (!link?.open) return;
+    const deadline = new Deadline("greet a machine", {}, defaults.linkTimeoutMs);
+    // A link that has ended says so elsewhere.
+    link.call({ op: "hello" }, deadline).catch(() => {});
   }
 
   /** Tells that bytes have arrived. */
@@ -67,7 +87,7 @@ export class RemoteObject {
     const pause = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, PAUSE_MS);
     });
-    const what = `copy "${this.#record.name}"`;
+    const what = `${this.#use.verb} "${this.#record.name}"`;
     const deadline = new Deadline(what, { signal: this.#signal }, Number.POSITIVE_INFINITY);
     await deadline.race(pause, () => clearTimeout(timer));
   }
@@ -77,9 +97,9 @@ export class RemoteObject {
     const opened = this.#opened;
     this.#opened = undefined;
     if (opened === undefined || !opened.link.open) return;
-    const deadline = new Deadline("end a copy", {}, defaults.linkTimeoutMs);
-    // Without effect on the copy. The end of the link closes the object, too.
-    opened.link.call({ op: "end", export: opened.export }, deadline).catch(() => {});
+    const deadline = new Deadline("give an object back", {}, defaults.linkTimeoutMs);
+    // Without effect on what was copied. The end of the link closes the object, too.
+    this.#use.end(opened.link, opened, deadline).catch(() => {});
   }
 
   #machineRecord(): { readonly instance: string } {
@@ -89,7 +109,8 @@ export class RemoteObject {
     const now = this.#directory.entry(name)?.record;
     if (found.ready && now !== undefined && (now.object !== object || now.machine !== machine)) {
       const what = `object ${now.object} of machine "${now.machine}" has replaced it`;
-      throw new CudaIpcError("STALE_HANDLE", `Cannot copy "${name}" of "${machine}": ${what}`);
+      const attempt = `${this.#use.verb} "${name}" of "${machine}"`;
+      throw new CudaIpcError("STALE_HANDLE", `Cannot ${attempt}: ${what}`);
     }
     return found;
   }

@@ -2,18 +2,21 @@
  * Opens a name of this hub, or lets the bridge fetch it from another machine. The result always
  * comes from this hub, where the bridge publishes what it fetched.
  */
-import { Deadline } from "../../base/deadline.js";
+import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import { pullName } from "../connection/bridge-call.js";
-import type { OpenOptions } from "../hub-options.js";
+
+export interface FindOptions extends WaitOptions {
+  readonly wait?: boolean | undefined;
+}
 
 /** @throws BRIDGE_UNAVAILABLE, PEER_GONE, UNSUPPORTED, VERIFICATION_FAILED; as `open` */
 export async function openAnywhere<T extends { close(): void }>(
   socketPath: string,
   name: string,
-  options: OpenOptions,
-  open: (options: OpenOptions) => Promise<T>,
+  options: FindOptions,
+  open: (options: FindOptions) => Promise<T>,
 ): Promise<T> {
   const { wait = true, signal, timeoutMs } = options;
   const deadline = new Deadline(
@@ -44,9 +47,9 @@ interface Pull {
 async function openMeanwhile<T extends { close(): void }>(
   socketPath: string,
   name: string,
-  options: OpenOptions,
+  options: FindOptions,
   pull: Pull,
-  open: (options: OpenOptions) => Promise<T>,
+  open: (options: FindOptions) => Promise<T>,
 ): Promise<T> {
   const { signal } = options;
   const opening = new AbortController();

@@ -27,10 +27,12 @@ import type { OwnedFd } from "../../os/owned-fd.js";
 import { memorySlots } from "../../ring/channel-layout.js";
 import { succeed } from "../../ring/ring-succession.js";
 import type { ChannelContent } from "../../wire/channel-content.js";
+import type { ReplicaOf } from "../../wire/descriptor.js";
 import { checkName } from "../../wire/names.js";
 import { operations } from "../client-diagnostics.js";
 import type { CreateOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
+import type { FindOptions } from "./open-anywhere.js";
 import { wrongDType } from "./open-arrays.js";
 import type { OpenedChannel } from "./opened-channel.js";
 import type { SharedHandle } from "./shared-object.js";
@@ -47,6 +49,18 @@ export interface OpenChannelOptions<D extends DType = DType> extends ReaderOptio
   readonly device?: string | undefined;
   /** Wait until there is a channel of this name (default). With false: NOT_FOUND at once. */
   readonly wait?: boolean | undefined;
+  /**
+   * Where to look for the name: on this machine (`here`, the default), or on all (`any`). Then the
+   * bridge carries the messages of a channel of another machine to this one, for all readers here.
+   */
+  readonly machine?: "here" | "any" | undefined;
+}
+
+/** A channel to which a bridge writes what it reads on another machine. */
+export interface CarriedChannelPlan extends CreateChannelOptions {
+  readonly replicaOf: ReplicaOf;
+  /** The number of its first message. */
+  readonly firstSequence: number;
 }
 
 export type ResumeChannelOptions = Pick<
@@ -54,11 +68,13 @@ export type ResumeChannelOptions = Pick<
   "device" | "wait" | "timeoutMs" | "signal"
 >;
 
+type Carried = Partial<Pick<CarriedChannelPlan, "replicaOf" | "firstSequence">>;
+
 export async function createChannel<D extends DType>(
   objects: HubObjects,
   name: string,
   device: Device,
-  options: CreateChannelOptions<D>,
+  options: CreateChannelOptions<D> & Carried,
 ): Promise<ChannelWriter<D>> {
   checkName(name);
   const shape = channelShape(options, device.facts.alignmentBytes);
@@ -77,7 +93,7 @@ async function createOnce<D extends DType>(
   name: string,
   device: Device,
   shape: ChannelShape<D>,
-  options: CreateChannelOptions<D>,
+  options: CreateChannelOptions<D> & Carried,
 ): Promise<ChannelWriter<D> | undefined> {
   return acquireInAsync(async (scope) => {
     const byteLength = memorySlots(shape) * shape.slotStride;
@@ -91,7 +107,8 @@ async function createOnce<D extends DType>(
     // The writer closes its parts itself, once they are not in use any more.
     scope.handOver();
     scope.own(writer, (writer) => writer.end());
-    const descriptor = describeBuffer(buffer, contentOf(shape));
+    if (options.firstSequence !== undefined) writer.goTo(options.firstSequence);
+    const descriptor = describeBuffer(buffer, contentOf(shape), options.replicaOf);
     const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
     handle = objects.track(await objects.register(name, descriptor, memory, options), writer);
     await handle.publish(options);
@@ -110,8 +127,21 @@ export async function openChannel<D extends DType>(
   name: string,
   options: OpenChannelOptions<D>,
 ): Promise<ChannelReader<D>> {
-  const { dtype } = options;
+  const { dtype, machine } = options;
   if (dtype !== undefined) dtypeFacts(dtype);
+  if (machine !== "any") return openHere(objects, name, options);
+  // WHY here: whoever uses one machine loads none of it.
+  const { openAnywhere } = await import("./open-anywhere.js");
+  const open = (chosen: FindOptions) => openHere(objects, name, { ...options, ...chosen });
+  return openAnywhere(objects.link.socketPath, name, options, open);
+}
+
+async function openHere<D extends DType>(
+  objects: HubObjects,
+  name: string,
+  options: OpenChannelOptions<D>,
+): Promise<ChannelReader<D>> {
+  const { dtype } = options;
   return objects.openChannel(name, "reader", options, async (opened) => {
     const { seat, lease, content, fds } = opened;
     if (dtype !== undefined && content.dtype !== dtype) {

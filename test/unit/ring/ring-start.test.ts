@@ -95,7 +95,7 @@ describe("messages that a reader loses before its first one", () => {
   });
 
   it("are not counted from an impossible header", () => {
-    for (const sequence of [3, 2 ** 53, 2 ** 63]) {
+    for (const sequence of [2 ** 53, 2 ** 63]) {
       const rig = new RingRig({ firstPosition: 10 });
       rig.puts(2);
       rig.control.setHeader(3, sequence, plainMessage);

@@ -74,6 +74,21 @@ describe("a worker of UCX", { skip: skipWithoutUcx() }, () => {
     one.close();
   });
 
+  it("cancels no later receive that has the number of an earlier one", async () => {
+    const { one, other } = connected();
+    for (let round = 0; round < 20; round += 1) {
+      const earlier = other.receive(memoryOf(outside(8)), 9n);
+      await one.send(memoryOf(outside(8)), 9n);
+      await earlier.byteLength;
+      const later = other.receive(memoryOf(outside(8)), 9n);
+      earlier.cancel();
+      await one.send(memoryOf(outside(8)), 9n);
+      assert.equal(await later.byteLength, 8);
+    }
+    one.close();
+    other.close();
+  });
+
   it("says that the other side is gone", async () => {
     const { one, other, failures } = connected();
     const receive = other.receive(memoryOf(outside(1)), 1n);

@@ -1,0 +1,157 @@
+/** Channels of another machine: two hubs, two bridges, a NATS server, and UCX over TCP. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { defaults } from "../../../src/base/limits.js";
+import type { Hub } from "../../../src/client/hub.js";
+import { Actor } from "../../support/actor.js";
+import { skipWithoutEngines } from "../../support/machines/engines.js";
+import { TestMachine } from "../../support/machines/test-machine.js";
+import { TestNats } from "../../support/machines/test-nats.js";
+import { until } from "../../support/until.js";
+
+const bytes = { dtype: "uint8", shape: [200_000] } as const;
+
+describe("a channel of another machine", { skip: skipWithoutEngines }, () => {
+  let nats: TestNats;
+  let one: TestMachine;
+  let other: TestMachine;
+  let hubOfOne: Hub;
+  let hubOfOther: Hub;
+
+  before(async () => {
+    nats = await TestNats.start();
+    one = await TestMachine.start("one", nats, { args: ["--announce", "*"] });
+    other = await TestMachine.start("other", nats);
+    hubOfOne = await one.connect();
+    hubOfOther = await other.connect();
+  });
+  after(async () => {
+    hubOfOther?.close();
+    hubOfOne?.close();
+    await other?.[Symbol.asyncDispose]();
+    await one?.[Symbol.asyncDispose]();
+    await nats?.[Symbol.asyncDispose]();
+  });
+
+  const open = (name: string, options = {}) =>
+    hubOfOther.openChannel(name, { machine: "any", timeoutMs: 20_000, ...options });
+
+  it("has its messages in order, with numbers, meta, shapes and bytes", async () => {
+    using writer = await hubOfOne.createChannel("frames", { ...bytes, metaBytesMax: 512 });
+    using early = await hubOfOne.openChannel("frames", { lossy: true });
+    for (let i = 0; i < 3; i += 1) (await writer.loan()).commit();
+    using reader = await open("frames");
+    const metas = [{ camera: "süd", at: 1e21 }, Uint8Array.of(1, 0, 255), undefined] as const;
+    const sizes = [0, 1, 3, 65_536, 65_537, 200_000] as const;
+    for (const [index, byteLength] of sizes.entries()) {
+      const slot = await writer.loan();
+      slot.bytes.fill(index + 1);
+      const meta = metas[index % 3];
+      const size = index === 2 ? { shape: [3, 1] } : { byteLength };
+      slot.commit({ ...size, ...(meta === undefined ? {} : { meta }) });
+      using found = await reader.next({ timeoutMs: 10_000 });
+      assert.equal(found?.sequence, index + 3);
+      assert.equal(found?.missed, 0);
+      assert.deepEqual(found?.array.shape, index === 2 ? [3, 1] : [byteLength]);
+      assert.ok(found?.bytes.every((it) => it === index + 1));
+      if (meta instanceof Uint8Array) assert.deepEqual(found?.meta, meta);
+      else assert.deepEqual(found?.json, meta);
+    }
+    assert.equal(early.received, 0);
+    writer.close();
+    assert.equal(await reader.next({ timeoutMs: 10_000 }), undefined);
+  });
+
+  it("is read once for all readers of a machine, and only while somebody reads", async () => {
+    using writer = await hubOfOne.createChannel("shared", { byteLength: 8, slots: 16 });
+    using first = await open("shared");
+    using second = await hubOfOther.openChannel("shared");
+    assert.equal(writer.readers, 1);
+    const write = async () => {
+      for (let i = 0; i < 100; i += 1)
+        (await writer.loan({ timeoutMs: 10_000 })).commit({ meta: i });
+    };
+    const read = async (reader: typeof first) => {
+      for (let i = 0; i < 100; i += 1) {
+        using found = await reader.next({ timeoutMs: 10_000 });
+        assert.equal(found?.json, i);
+      }
+    };
+    await Promise.all([write(), read(first), read(second)]);
+    assert.match((await other.run("ls", "shared")).out, /replica of one/);
+    first.close();
+    second.close();
+    await until("the bridge has left", () => writer.readers === 0);
+    await other.says('no longer carried: "shared"');
+  });
+
+  it("holds the writer back like a reader of its own, with each policy", async () => {
+    for (const whenFull of ["wait", "drop-newest", "error"] as const) {
+      const name = `full-${whenFull}`;
+      using writer = await hubOfOne.createChannel(name, { byteLength: 8, slots: 2, whenFull });
+      using reader = await open(name);
+      let sent = 0;
+      // Two slots on each machine, and what is under way between them.
+      for (; ; sent += 1) {
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        using slot = writer.tryLoan();
+        if (slot === undefined) break;
+        slot.commit({ meta: sent });
+        assert.ok(sent < 20, "nothing holds the writer back");
+      }
+      // Longer than a link may be silent.
+      if (whenFull === "wait")
+        await new Promise((resolve) => setTimeout(resolve, defaults.machineSilenceMs + 2000));
+      for (let i = 0; i < sent; i += 1) {
+        using found = await reader.next({ timeoutMs: 10_000 });
+        assert.equal(found?.json, i);
+      }
+      assert.equal(reader.missed, 0);
+    }
+  });
+
+  it("counts what was overwritten before it could be carried", async () => {
+    const options = { ...bytes, slots: 2, whenFull: "drop-oldest" } as const;
+    using writer = await hubOfOne.createChannel("fast", options);
+    using reader = await open("fast");
+    const sent = 200;
+    for (let i = 0; i < sent; i += 1) (await writer.loan()).commit();
+    writer.close();
+    let next = 0;
+    for await (using found of reader) {
+      assert.equal(found.sequence, next + found.missed);
+      next = found.sequence + 1;
+    }
+    assert.equal(reader.received + reader.missed, next);
+    assert.ok(reader.missed > 0, `${reader.received} of ${sent} messages came`);
+  });
+
+  it("ends with PEER_GONE if its writer dies, after what was committed", async () => {
+    const args = [one.hub.socket, "mortal"];
+    await using writer = new Actor(new URL("actors/writes-two.js", import.meta.url), { args });
+    await writer.says();
+    using reader = await open("mortal");
+    writer.goOn();
+    for (const sequence of [0, 1]) {
+      using found = await reader.next({ timeoutMs: 10_000 });
+      assert.equal(found?.sequence, sequence);
+    }
+    writer.kill("SIGKILL");
+    await assert.rejects(reader.next({ timeoutMs: 10_000 }), { code: "PEER_GONE" });
+  });
+
+  it("is found when it is announced later, and again after its end", async () => {
+    for (const round of [1, 2]) {
+      const opening = open("later");
+      using writer = await hubOfOne.createChannel("later", { byteLength: 8 });
+      using reader = await opening;
+      (await writer.loan()).commit({ meta: round });
+      using found = await reader.next({ timeoutMs: 10_000 });
+      assert.equal(found?.json, round);
+      writer.close();
+      await until("the channel has ended here", async () => {
+        return (await hubOfOther.list({ prefix: "later" })).length === 0;
+      });
+    }
+  });
+});
