@@ -183,42 +183,42 @@ class ServiceClient:
         """A link with room reserved on it."""
         deadline.check(lambda: "no time was left")
         self._hub._link.check(deadline.attempt)
-        with self._lock:
-            if self._is_closed:
-                raise self._closed_error()
-            link = self._least_loaded() if not self._waiting else None
-            if link is not None:
-                is_busy = link.load > 0
-                link.reserve()
-            elif len(self._waiting) >= LIMIT_SERVICE_WAITING:
-                raise CudaIpcError(
-                    "LIMIT_EXCEEDED",
-                    f'Cannot request from service "{self.name}": {len(self._waiting)} requests '
-                    "wait, which is the limit (serviceWaitingMax)",
-                )
-            else:
-                promise: Promise[ClientLink] = Promise()
-                self._waiting[promise] = None
-        if link is not None:
-            # A request would have to wait behind another here. A new worker may be idle.
-            if is_busy and self.workers < self._plan.workers_max:
-                self._search.look_again()
-            return link
-        self._begin_search()
+        promise: Promise[ClientLink] | None = None
+        # WHY around all of it: a signal may come as soon as the request waits.
         try:
-            return (yield Wait(promise, deadline))  # type: ignore[no-any-return]
+            with self._lock:
+                if self._is_closed:
+                    raise self._closed_error()
+                link = self._least_loaded() if not self._waiting else None
+                if link is not None:
+                    link.reserve()
+                elif len(self._waiting) >= LIMIT_SERVICE_WAITING:
+                    found = f"{LIMIT_SERVICE_WAITING} requests wait (serviceWaitingMax)"
+                    message = f'Cannot request from service "{self.name}": {found}'
+                    raise CudaIpcError("LIMIT_EXCEEDED", message)
+                else:
+                    promise = Promise()
+                    self._waiting[promise] = None
+            if promise is not None:
+                self._begin_search()
+                return (yield Wait(promise, deadline))  # type: ignore[no-any-return]
         except BaseException as reason:
+            if promise is None:
+                raise
             with self._lock:
                 self._waiting.pop(promise, None)
             if not promise.reject(RuntimeError("nobody waits for this worker")):
                 promise.result().give_back()
             if not isinstance(reason, Late):
                 raise
+        if promise is None and link is not None:
+            # A request would have to wait behind another here. A new worker may be idle.
+            if link.load > 1 and self.workers < self._plan.workers_max:
+                self._search.look_again()
+            return link
         if self.workers > 0:
-            raise deadline.timed_out(
-                "no worker has room for another request of this client, or its replies are not "
-                "released"
-            )
+            found = "no worker has room for another request of this client"
+            raise deadline.timed_out(f"{found}, or its replies are not released")
         raise self._search.timed_out(deadline)
 
     def _why_unanswered(self, link: ClientLink) -> Steps[str]:
