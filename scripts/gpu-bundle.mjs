@@ -132,6 +132,9 @@ for (const path of peerFiles) {
 const ofSharp = pathsOfSharp();
 const inSharp = packagesThat((entry, path) => ofSharp.has(path) && !isForUsers(entry));
 run("tar", ["cJf", join(BUNDLE, "sharp.tar.xz"), ...inSharp]);
+// Runs the host suite first, because a bundle without a file would waste time on a GPU.
+const check = ["scripts/test.mjs", "--prebuilt", "conformance/host"];
+run(process.execPath, check, { cwd: BUNDLE, stdio: ["ignore", "ignore", "inherit"] });
 // What is carried to a machine with a GPU has a limit. A program in xz has a fifth of its size.
 const code = ["build", "dist", "test"];
 run("tar", ["cJf", join(BUNDLE, "code.tar.xz"), "-C", BUNDLE, ...code]);
@@ -141,10 +144,6 @@ writeFileSync(
   join(BUNDLE, "version.json"),
   JSON.stringify({ commit: commitOf(), node: NODE_VERSION }),
 );
-
-// Runs the host suite first, because a bundle without a file would waste time on a GPU.
-const check = ["scripts/test.mjs", "--prebuilt", "conformance/host"];
-run(process.execPath, check, { cwd: BUNDLE, stdio: ["ignore", "ignore", "inherit"] });
 
 const bytes = Number(run("du", ["-sb", BUNDLE]).toString().split("\t")[0]);
 console.log(

@@ -97,6 +97,30 @@ def test_a_request_that_a_signal_ends_is_cancelled_at_its_worker(hub):
             assert client.waiting == 0
 
 
+@pytest.mark.parametrize("began", [False, True])
+def test_a_signal_while_a_search_begins_leaves_a_client_that_works(hub, monkeypatch, began):
+    """The signal comes just before or just after the thread of the search has begun."""
+    start = threading.Thread.start
+
+    def start_with_a_signal(thread):
+        monkeypatch.undo()
+        if began:
+            start(thread)
+        raise KeyboardInterrupt
+
+    with hub.connect_service("nobody:yet") as client:
+        monkeypatch.setattr(threading.Thread, "start", start_with_a_signal)
+        with pytest.raises(KeyboardInterrupt):
+            client.request(timeout=None)
+        assert client.waiting == 0
+    with hub.connect_service("late") as client:
+        monkeypatch.setattr(threading.Thread, "start", start_with_a_signal)
+        with pytest.raises(KeyboardInterrupt):
+            client.request(timeout=None)
+        with hub.serve("late", lambda request, reply: None, request=("uint8", 1)):
+            client.request(timeout=LIMIT).release()
+
+
 def test_a_request_that_a_signal_ends_before_its_wait_is_cancelled(hub, monkeypatch):
     """The signal comes when the request was sent, but its wait has not begun."""
     begun, codes = threading.Event(), []

@@ -1,19 +1,19 @@
 /**
- * Runs an operation with its 1st system call failing, then its 2nd, and so on, with each errno of
- * that call, until no call fails.
+ * Runs an operation with its 1st call of each system call failing, then its 2nd, and so on, with
+ * each errno of that call, until no call fails.
  */
 import assert from "node:assert/strict";
 import type { ErrorCode } from "../../src/base/error-codes.js";
 import { CudaIpcError, SystemError } from "../../src/base/errors.js";
 import { systemError } from "../../src/os/system-error.js";
-import { atSystemCall, type SystemCallSeen } from "./system-calls.js";
+import { onSystemCalls, type SystemCallSeen } from "./system-calls.js";
 import { soon } from "./until.js";
 
-/** More calls than any operation makes. */
+/** More calls of one name than any operation makes. */
 const CALLS_MAX = 500;
 
 export interface Failure {
-  /** `call 3, recvmsg with ENOMEM` */
+  /** `recvmsg 3 with ENOMEM` */
   readonly description: string;
   readonly call: SystemCallSeen;
   readonly errno: number;
@@ -37,11 +37,9 @@ export interface SweepOptions {
 }
 
 /**
- * WHY try a call number again: messages that arrive together take fewer calls than the same
- * messages one by one.
+ * WHY again: messages that arrive together take fewer calls than the same messages one by one.
  */
-const SAME_CALL_ROUNDS = 3;
-const MISSED_ROUNDS = 3 * SAME_CALL_ROUNDS;
+const MISSES_MAX = 2;
 
 /** @returns the calls that failed, each once */
 export async function sweepSystemCalls(
@@ -49,41 +47,66 @@ export async function sweepSystemCalls(
   { check, codes = ["HUB_GONE", "HUB_UNAVAILABLE"] }: SweepOptions,
 ): Promise<Set<string>> {
   const failed = new Set<string>();
-  let missed = 0;
-  for (let n = 1; n < CALLS_MAX; n += 1) {
-    for (let variant = 0; ; variant += 1) {
-      const result = await runOnce(round, n, variant);
-      if (result.failure !== undefined && result.error !== undefined)
-        checkError(result.failure, result.error, codes);
-      await check(result);
-      if (result.failure === undefined) {
-        if (result.error !== undefined) throw result.error;
-        missed += 1;
-        if (missed === MISSED_ROUNDS) return failed;
-        if (missed % SAME_CALL_ROUNDS !== 0) n -= 1;
-        break;
+  // WHY by name: a call more or less of one name must not hide a call of another.
+  const names = new Set<string>();
+  const run = async (aim: Aim | undefined) => {
+    const result = await runOnce(round, aim, names);
+    if (result.failure !== undefined && result.error !== undefined)
+      checkError(result.failure, result.error, codes);
+    await check(result);
+    if (result.failure === undefined && result.error !== undefined) throw result.error;
+    return result.failure;
+  };
+  await run(undefined);
+  // The set grows meanwhile: what follows a failure makes calls of its own.
+  for (const name of names) {
+    for (let n = 1, misses = 0; misses < MISSES_MAX; ) {
+      assert.ok(n < CALLS_MAX, `more than ${CALLS_MAX} calls of ${name}`);
+      const first = await run({ name, n, variant: 0 });
+      if (first === undefined) misses += 1;
+      else {
+        failed.add(name);
+        for (let variant = 1; variant < first.call.errnos.length; variant += 1)
+          await run({ name, n, variant });
+        n += 1;
+        misses = 0;
       }
-      missed = 0;
-      failed.add(result.failure.call.name);
-      if (variant + 1 >= result.failure.call.errnos.length) break;
     }
   }
-  assert.fail(`more than ${CALLS_MAX} calls`);
+  return failed;
 }
 
+/** The n-th call of a name, counted from 1, and which of its errnos it fails with. */
+interface Aim {
+  readonly name: string;
+  readonly n: number;
+  readonly variant: number;
+}
+
+/** Adds the calls that it sees to `names`. Nothing fails without an aim. */
 async function runOnce(
   round: (round: Round) => Promise<void>,
-  n: number,
-  variant: number,
+  aim: Aim | undefined,
+  names: Set<string>,
 ): Promise<RoundResult> {
-  const failures: Failure[] = [];
+  let failure: Failure | undefined;
+  let count = 0;
+  const see = (call: SystemCallSeen): number | undefined => {
+    names.add(call.name);
+    if (aim === undefined || call.name !== aim.name) return undefined;
+    count += 1;
+    if (count !== aim.n) return undefined;
+    const errno = call.errnos[aim.variant] as number;
+    failure = { call, errno, description: describe(aim, errno) };
+    return errno;
+  };
   const failing = async <T>(operation: () => T | Promise<T>): Promise<T> => {
-    using _armed = atSystemCall(n, (call) => {
-      const errno = call.errnos[variant] as number;
-      failures.push({ call, errno, description: describe(n, call.name, errno) });
-      return errno;
-    });
-    return await soon(`the end of an operation whose call ${n} fails`, (async () => operation())());
+    using _armed = onSystemCalls(see);
+    const what = aim === undefined ? "nothing" : `${aim.name} ${aim.n}`;
+    return await soon(
+      `the end of an operation in which ${what} fails`,
+      (async () => operation())(),
+    );
   };
   let error: unknown;
   try {
@@ -91,11 +114,11 @@ async function runOnce(
   } catch (thrown) {
     error = thrown;
   }
-  return { failure: failures[0], error };
+  return { failure, error };
 }
 
-function describe(n: number, name: string, errno: number): string {
-  return `call ${n}, ${name} with ${systemError("", "", errno).errnoName}`;
+function describe({ name, n }: Aim, errno: number): string {
+  return `${name} ${n} with ${systemError("", "", errno).errnoName}`;
 }
 
 /** Checks that each error is of this package and names the failed call or its consequence. */

@@ -39,16 +39,12 @@ export function atSystemCall(
 ): NthSystemCall {
   const state: { calls: number; hit: SystemCallSeen | undefined } = { calls: 0, hit: undefined };
   const see = (call: SystemCallSeen): number | undefined => {
-    if (call.errnos.length === 0 && options.all !== true) return undefined;
     state.calls += 1;
     if (state.calls !== n) return undefined;
     state.hit = call;
     return act(call);
   };
-  const undo = [
-    interceptLibc((name, values) => see({ name, errnos: errnosOf(name, values) })),
-    interceptFs((name, errnos) => see({ name, errnos })),
-  ];
+  const armed = onSystemCalls(see, options);
   return {
     get calls() {
       return state.calls;
@@ -56,6 +52,22 @@ export function atSystemCall(
     get hit() {
       return state.hit;
     },
+    [Symbol.dispose]: () => armed[Symbol.dispose](),
+  };
+}
+
+/** Calls `see` before each system call, which fails with the errno that it returns. */
+export function onSystemCalls(
+  see: (call: SystemCallSeen) => number | undefined,
+  { all = false }: AtSystemCallOptions = {},
+): Disposable {
+  const seeOne = (call: SystemCallSeen) =>
+    call.errnos.length === 0 && !all ? undefined : see(call);
+  const undo = [
+    interceptLibc((name, values) => seeOne({ name, errnos: errnosOf(name, values) })),
+    interceptFs((name, errnos) => seeOne({ name, errnos })),
+  ];
+  return {
     [Symbol.dispose]: () => {
       for (const each of undo.splice(0)) each();
     },

@@ -59,10 +59,12 @@ class WorkerSearch:
         with self._changed:
             if self._is_closed or self._thread is not None:
                 return
-            self._thread = threading.Thread(
+            thread = threading.Thread(
                 target=self._run, name=f"cuda-ipc search {self._service}", daemon=True
             )
-            self._thread.start()
+            thread.start()
+            # A signal may have ended `start` on its way: such a thread finds another here, and ends.
+            self._thread = thread
 
     def look_again(self) -> None:
         """Looks once if the last look was long ago."""
@@ -99,6 +101,9 @@ class WorkerSearch:
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        with self._changed:
+            if self._thread is not threading.current_thread():
+                return
         pause = GrowingPause()
         while True:
             try:
