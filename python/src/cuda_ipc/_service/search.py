@@ -63,7 +63,7 @@ class WorkerSearch:
                 target=self._run, name=f"cuda-ipc search {self._service}", daemon=True
             )
             thread.start()
-            # A signal may have ended `start` on its way: such a thread finds another here, and ends.
+            # After a signal in `start`, a thread that began all the same ends by this at once.
             self._thread = thread
 
     def look_again(self) -> None:
