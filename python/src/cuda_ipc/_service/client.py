@@ -16,10 +16,11 @@ from ..errors import CudaIpcError
 from .claim import ClientChannels
 from .client_call import Ask, Call, Outcome, ask_of
 from .client_link import ClientLink
+from .closings import Closings
 from .messages import ServiceMessage
 from .names import check_service_name
 from .plan import ClientPlan
-from .promise import Late, Promise, Steps, Wait, in_background, run, run_async
+from .promise import Late, Promise, Steps, Wait, in_background, run, run_async, wait_in_background
 from .receiver import Receiver
 from .report import failure_text
 from .search import WorkerSearch
@@ -48,6 +49,7 @@ class ServiceClient:
         self._retried = 0
         self._is_closed = False
         self._receiver: Receiver | None = None
+        self._closings = Closings(self._lock)
         self._search = WorkerSearch(
             hub, name, plan, self._is_needed, self._wants, self._on_link, self._on_no_hub
         )
@@ -88,6 +90,9 @@ class ServiceClient:
         `shape`, in elements, or `byte_length` is for a request that does not fill its slot.
         `timeout` is in seconds; None waits without a limit.
 
+        With the client's `stream`, a function fills the slot by that stream, and the request is
+        sent in its order. The reply comes before its data: `ready` says whether they are there.
+
         Raises REQUEST_FAILED if the handler raised; PEER_GONE if the worker died and no retry is
         left; TIMEOUT, which says why no worker was usable; CLOSED, LIMIT_EXCEEDED,
         MESSAGE_TOO_LARGE, and what a function raises.
@@ -106,13 +111,28 @@ class ServiceClient:
         """As `request`, for asyncio. If the task is cancelled, so is the request."""
         return await run_async(self._request(ask_of(data, meta, shape, byte_length), timeout))
 
-    def close(self) -> None:
-        """Ends all links. Open requests fail with CLOSED, and replies that are held end."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+    def close(self, timeout: float | None = None) -> None:
+        """Ends all links. Open requests fail with CLOSED, and replies that are held end.
+
+        It waits for the streams that were given, because they may still use requests and replies;
+        on a GPU for all work of this process's context. `timeout` is in seconds; None waits without
+        a limit. Raises TIMEOUT; what they use is then closed later. The second time it waits for
+        them alone.
+        """
+        deadline = Deadline(f'close the client of service "{self.name}"', timeout)
         if self._hub._link.forked:  # the threads are the parent's
+            self._is_closed = True
             return
+        if not self._is_closed:
+            self._close()
+        self._closings.wait(deadline)
+
+    async def close_async(self, timeout: float | None = None) -> None:
+        """As `close`, for asyncio."""
+        await wait_in_background(lambda: self.close(timeout))
+
+    def _close(self) -> None:
+        self._is_closed = True
         with self._lock:
             waiting, self._waiting = list(self._waiting), {}
         for promise in waiting:
@@ -134,7 +154,7 @@ class ServiceClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.close()
+        await self.close_async()
 
     def __repr__(self) -> str:
         return f"<ServiceClient {self.name!r}{' closed' if self.closed else ''}>"
@@ -275,7 +295,9 @@ class ServiceClient:
     def _on_link_end(self, link: ClientLink) -> None:
         with self._lock:
             self._links.pop(link, None)
-            self._lingering[link] = None
+            # Another thread may have released its last reply meanwhile.
+            if not link.is_settled:
+                self._lingering[link] = None
         if self._waiting:
             self._begin_search()
 
