@@ -32,7 +32,7 @@ class HubServices(HubChannels):
         concurrency: int = 1,
         meta_bytes_max: int = 256,
         device: str = "host",
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         claim_timeout: float = _CLAIM_S,
         timeout: float | None = REQUEST_S,
     ) -> Service:
@@ -68,7 +68,7 @@ class HubServices(HubChannels):
         concurrency: int = 1,
         meta_bytes_max: int = 256,
         device: str = "host",
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         claim_timeout: float = _CLAIM_S,
         timeout: float | None = REQUEST_S,
     ) -> Service:
@@ -103,7 +103,7 @@ class HubServices(HubChannels):
         retries_max: int = 3,
         workers_max: int = 64,
         device: str | None = None,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
     ) -> ServiceClient:
         """A client of the service with this name. It looks for workers when it has requests.
 
@@ -128,7 +128,7 @@ class HubServices(HubChannels):
         plan: ServicePlan,
         make_runner: Callable[[Finish], Runner],
         device: str,
-        sharing: Mapping[str, str] | None,
+        sharing: Mapping[str, Any] | None,
         timeout: float | None,
     ) -> Service:
         from .._service.names import check_service_name
