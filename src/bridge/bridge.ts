@@ -23,6 +23,7 @@ import { NatsStore } from "./names/nats-store.js";
 import { Presence } from "./names/presence.js";
 import { ServiceAnnouncer } from "./names/service-announcer.js";
 import { Replicas } from "./replicas.js";
+import { FarWorkers } from "./services/far-workers.js";
 import { ExportServer } from "./transfer/export-server.js";
 import { FetchTable } from "./transfer/fetch-table.js";
 
@@ -61,6 +62,7 @@ export class Bridge {
   readonly #services: ServiceAnnouncer;
   readonly #links: LinkTable;
   readonly #fetches: FetchTable;
+  readonly #workers: FarWorkers;
   readonly #replicas: Replicas;
   readonly #looking: Looking;
   readonly #local: LocalServer;
@@ -78,21 +80,27 @@ export class Bridge {
     this.#rule = { isAnnounced: options.isAnnounced, uid: ownUid() };
     this.#announcer = new Announcer(machine, store, directory, log);
     this.#services = new ServiceAnnouncer(machine, store, directory, log);
+    const announced = (name: string) => this.#announcer.offered(name);
+    const exports = { hub, rule: this.#rule, announced };
     this.#links = new LinkTable({
       machine,
       instance: this.#instance,
       context,
       store,
       log,
-      serve: (link) => new ExportServer(hub, link, (name) => this.#announcer.offered(name)).answer,
+      serve: (link) => new ExportServer(exports, link),
     });
     const parts = { hub, links: this.#links, directory, device };
-    this.#fetches = new FetchTable(machine, parts, () => awayWords(store), log);
-    const fetches = this.#fetches;
+    const absence = () => awayWords(store);
+    const fetches = new FetchTable(machine, parts, absence, log);
+    this.#fetches = fetches;
+    const workers = new FarWorkers(machine, parts, absence, log);
+    this.#workers = workers;
     this.#replicas = new Replicas({ hub, machine, directory, fetches, keep, isPulled, log });
     this.#looking = new Looking(() => this.#look());
     this.#local = new LocalServer(claim, {
       fetches,
+      workers,
       status: (after) => this.status(after),
     });
     hub.onEnd((reason) => this.#fail(reason));
@@ -160,6 +168,7 @@ export class Bridge {
     const { store, context, claim, options } = this.#parts;
     const reason = new CudaIpcError("CLOSED", "Cannot copy: the bridge is ending");
     this.#fetches.close(reason);
+    this.#workers.close(reason);
     this.#local.close();
     this.#links.close();
     const goodbye = this.#sayGoodbye();

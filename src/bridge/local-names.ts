@@ -34,22 +34,27 @@ export function announcedOf(
   const services = new Set<string>();
   for (const object of objects) {
     const link = linkNameOf(object.name);
-    if (!canCross(object) || !isWanted(object, link?.service ?? object.name, rule)) continue;
-    if (link === undefined) names.set(object.name, recordOf(machine, object));
-    else if (!link.isRequests) services.add(link.service);
+    if (link === undefined) {
+      if (mayCross(object, object.name, rule)) names.set(object.name, recordOf(machine, object));
+    } else if (!link.isRequests && mayOffer(object, link.service, rule)) services.add(link.service);
   }
   return { names, services };
 }
 
-/** Copies are not announced: their machine has the original. */
-function canCross({ published, hasMemory, descriptor }: ObjectSummary): boolean {
-  const { kind } = descriptor.content;
-  return published && hasMemory && kind !== "timeline" && descriptor.replicaOf === undefined;
+/**
+ * Whether a client on another machine may have an offer of a worker here. WHY not a private one of
+ * another user: that user's worker could not read the requests, which belong to the bridge's user.
+ */
+export function mayOffer(object: ObjectSummary, service: string, rule: AnnounceRule): boolean {
+  const isReadable = object.ownerUid === rule.uid || object.sharing.with !== "private";
+  return isReadable && mayCross(object, service, rule);
 }
 
-/** Whether a client on another machine may have an offer of a worker here. */
-export function mayOffer(object: ObjectSummary, service: string, rule: AnnounceRule): boolean {
-  return canCross(object) && isWanted(object, service, rule);
+/** Copies do not: their machine has the original. */
+function mayCross(object: ObjectSummary, name: string, rule: AnnounceRule): boolean {
+  const { published, hasMemory, descriptor } = object;
+  const isOriginal = descriptor.replicaOf === undefined && descriptor.content.kind !== "timeline";
+  return published && hasMemory && isOriginal && isWanted(object, name, rule);
 }
 
 /**
