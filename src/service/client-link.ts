@@ -239,7 +239,6 @@ export class ClientLink {
     }
     const message = new ServiceMessage(slot, envelope, () => this.#released(position));
     const call = this.#calls.get(number);
-    this.#calls.delete(number);
     if (kind === "refused") this.#isLeaving = true;
     if (call !== undefined && kind === "reply") call.settle({ kind, reply: message });
     else {
@@ -247,6 +246,8 @@ export class ClientLink {
       message.release();
       call?.settle(outcomeOf(label, kind, report));
     }
+    // Last, because the end of the link settles the calls that are left.
+    this.#calls.delete(number);
     this.#events.onRoom();
   }
 

@@ -6,6 +6,7 @@ import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, SystemError } from "../../base/errors.js";
 import { PeerLink, refusedBy } from "../../peer/peer-link.js";
 import {
+  type BridgeRequest,
   type BridgeStatus,
   bridgeSocketPath,
   type OfferedWorker,
@@ -71,7 +72,7 @@ export async function askForWorker(
   deadline: Deadline,
 ): Promise<OfferedWorker> {
   using link = connectToBridge(hubSocketPath);
-  const request = { v: VERSION, op: "worker", service, except: [...except] } as const;
+  const request: BridgeRequest = { v: VERSION, op: "worker", service, except: [...except] };
   const { bytes } = await link.request(request, deadline);
   const reply = decodePeerMessage("the bridge's answer", workerReplySchema, bytes);
   if (!reply.ok) throw refusedBy(reply);

@@ -6,7 +6,12 @@ import type { LinkServer, MachineLink } from "../../../src/bridge/link/machine-l
 import { NatsStore } from "../../../src/bridge/names/nats-store.js";
 import { UcxContext } from "../../../src/ucx/ucx-context.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
-import { encodeRecord, machineKey, nameKey } from "../../../src/wire/machine-records.js";
+import {
+  encodeRecord,
+  machineKey,
+  nameKey,
+  serviceKey,
+} from "../../../src/wire/machine-records.js";
 import type { TestNats } from "./test-nats.js";
 
 export type HostileAnswer = (
@@ -74,6 +79,13 @@ export class HostileMachine {
     } as const;
     await this.store.create(nameKey(name), encodeRecord(record));
     return name;
+  }
+
+  /** Announces workers of a service. */
+  async announceService(service: string): Promise<void> {
+    const machine = this.name;
+    const record = encodeRecord({ v: 1, service, machine });
+    await this.store.create(serviceKey(service, machine), record);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

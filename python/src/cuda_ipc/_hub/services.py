@@ -102,6 +102,7 @@ class HubServices(HubChannels):
         policy: str = "retry",
         retries_max: int = 3,
         workers_max: int = 64,
+        machine: str = "here",
         device: str | None = None,
         sharing: Mapping[str, Any] | None = None,
     ) -> ServiceClient:
@@ -110,14 +111,18 @@ class HubServices(HubChannels):
         If a worker dies before it answers, `policy` "retry" sends the request to another one, at
         most `retries_max` times, so it may be handled twice; "fail" raises PEER_GONE. The client
         uses at most `workers_max` workers at a time. `device` is that of the requests, by default
-        that of the replies. Raises INVALID_NAME; TypeError, ValueError.
+        that of the replies. With `machine` "any", requests for which no worker of this machine has
+        room go to workers of other machines, through its bridge. Raises INVALID_NAME; TypeError,
+        ValueError.
         """
         from .._service.client import ServiceClient
         from .._service.plan import client_plan
 
         self._link.check(f'connect to service "{name}"')
+        if machine not in ("here", "any"):
+            raise ValueError(f'machine must be "here" or "any", not {machine!r}')
         plan = client_plan(policy, retries_max, workers_max, device, sharing)
-        client = ServiceClient(self, name, plan)  # type: ignore[arg-type]
+        client = ServiceClient(self, name, plan, machine)  # type: ignore[arg-type]
         self._services.add(client)
         return client
 
