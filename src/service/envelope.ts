@@ -102,8 +102,8 @@ export class ReceivedEnvelope implements Envelope {
 }
 
 /**
- * For another machine, which has another clock: the envelope of a request with the microseconds that
- * are left, in place of its deadline. Other envelopes stay as they are.
+ * For another machine, which has another clock: the envelope of a request with the microseconds
+ * that are left, in place of its deadline. Other envelopes stay as they are.
  */
 export function withTimeLeft(envelope: Uint8Array): Uint8Array {
   return mapDeadline(envelope, (deadline) => Math.max(1, deadline - monotonicMicros()));

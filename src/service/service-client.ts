@@ -1,7 +1,7 @@
 /**
  * A client of a service. It sends each request to the least loaded worker of this machine, or of
- * another one if none here has room, and to another worker if that one dies or leaves. Requests that
- * no worker has room for wait in order.
+ * another one if none here has room, and to another worker if that one dies or leaves. Requests
+ * that no worker has room for wait in order.
  */
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";

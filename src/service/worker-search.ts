@@ -1,6 +1,6 @@
 /**
- * Finds workers of a service while a client needs them. It lists the names on the hub, then asks the
- * bridge if workers of other machines are wanted, and waits longer each time if no new worker
+ * Finds workers of a service while a client needs them. It lists the names on the hub, then asks
+ * the bridge if workers of other machines are wanted, and waits longer each time if no new worker
  * appears.
  */
 import { setTimeout as delay } from "node:timers/promises";

@@ -24,7 +24,7 @@ export type Lifetime = v.InferOutput<typeof lifetimeSchema>;
 
 /**
  * With which other users an object is shared: none, the owner's group, or all that the hub serves;
- * and their access. `machines`: its owner wants other machines to see it. The hub only tells bridges.
+ * and their access. `machines`: its owner wants other machines to see it. The hub only tells so.
  */
 export const sharingSchema = v.strictObject({
   with: v.picklist(["private", "group", "all"]),

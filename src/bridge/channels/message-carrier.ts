@@ -1,6 +1,6 @@
 /**
- * Reads a channel that the other side of a link lends, and writes its messages to a channel here, in
- * their order. Everything that the other side says of a message is checked before it is written.
+ * Reads a channel that the other side of a link lends, and writes its messages to a channel here,
+ * in their order. Everything that the other side says of a message is checked before it is written.
  */
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";

@@ -1,6 +1,6 @@
 /**
- * Serves the processes of this machine: pulls of names, workers of other machines, and the status of
- * the bridge.
+ * Serves the processes of this machine: pulls of names, workers of other machines, and the status
+ * of the bridge.
  */
 import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";

@@ -1,7 +1,7 @@
 /**
- * Claims workers of this machine for clients of another one, over one link. For a worker, this bridge
- * is an ordinary client. The other machine reads its replies as any channel, and lends the client's
- * requests, which are written here for the worker.
+ * Claims workers of this machine for clients of another one, over one link. For a worker, this
+ * bridge is an ordinary client. The other machine reads its replies as any channel, and lends the
+ * client's requests, which are written here for the worker.
  */
 import { arrayByteLength } from "../../array/layout.js";
 import { Deadline } from "../../base/deadline.js";

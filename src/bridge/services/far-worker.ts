@@ -1,8 +1,8 @@
 /**
- * A worker of another machine, for one client of this one. For the client, this bridge is the worker:
- * it has made an offer, and writes to it what the worker replies there. The requests are lent to the
- * other bridge. So each end of the link sees the death of the other as on one machine, and the
- * client decides what becomes of its requests.
+ * A worker of another machine, for one client of this one. For the client, this bridge is the
+ * worker: it has made an offer, and writes to it what the worker replies there. The requests are
+ * lent to the other bridge. So each end of the link sees the death of the other as on one machine,
+ * and the client decides what becomes of its requests.
  */
 import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";

@@ -1,7 +1,7 @@
 /**
  * Serves the objects of this machine to the bridge of another one, over one link. An object stays
- * open while it is copied, so it does not end meanwhile. Channels and services have servers of their
- * own, which end with this one.
+ * open while it is copied, so it does not end meanwhile. Channels and services have servers of
+ * their own, which end with this one.
  */
 import { checkRange } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";

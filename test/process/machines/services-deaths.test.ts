@@ -66,7 +66,7 @@ describe("while another machine works on a request", {
   concurrency: 3,
 }, () => {
   for (const side of ["one", "other"] as const)
-    it(`the bridge of machine "${side}" is killed: PEER_GONE, and the next one goes on`, async () => {
+    it(`the bridge of machine "${side}" is killed: PEER_GONE; the next one goes on`, async () => {
       await using site = await workingMachines();
       await site[side].killBridge();
       await areTold(site);
@@ -90,7 +90,7 @@ describe("while another machine works on a request", {
     });
   });
 
-  it("NATS is killed: the work goes on, and further workers are found after its return", async () => {
+  it("NATS is killed: the work goes on, and workers are found after its return", async () => {
     await using site = await workingMachines();
     await site.nats.kill();
     await site.other.says("NATS does not answer");
@@ -106,7 +106,7 @@ describe("while another machine works on a request", {
   });
 
   for (const side of ["one", "other"] as const)
-    it(`the hub of machine "${side}" is killed: its keeper starts the next, and the work goes on`, async () => {
+    it(`the hub of machine "${side}" is killed, the next one starts: work goes on`, async () => {
       await using site = await workingMachines();
       site[side].hub.kill("SIGKILL");
       assert.equal((await ask(site.client, { id: 2 })).id, 2);

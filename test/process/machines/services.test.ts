@@ -1,4 +1,4 @@
-/** Requests that workers of another machine answer: two hubs, two bridges, NATS, and UCX over TCP. */
+/** Requests that workers of another machine answer: two hubs, two bridges, NATS, UCX over TCP. */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
 import type { Hub } from "../../../src/client/hub.js";
@@ -143,7 +143,7 @@ describe("a service with workers on another machine", { skip: skipWithoutEngines
     assert.equal((await waiting).id, 9);
   });
 
-  it("learn that a request was cancelled, that its deadline has passed, or its client is gone", async () => {
+  it("learn that a request was cancelled, is late, or that its client is gone", async () => {
     const far = await farWorker();
     const asking = client();
     const stop = new AbortController();

@@ -220,7 +220,8 @@ class ServiceClient:
             if not isinstance(reason, Late):
                 raise
         if promise is None and link is not None:
-            # A request would have to wait behind another here, or to travel. A new worker may be idle.
+            # A request would have to wait behind another here, or to travel. A new worker may be
+            # idle.
             is_far = self._links.get(link) is not None
             if (link.load > 1 or is_far) and self.workers < self._plan.workers_max:
                 self._search.look_again()
