@@ -33,7 +33,7 @@ class HubServices(HubChannels):
         meta_bytes_max: int = 256,
         device: str = "host",
         stream: Any = None,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         claim_timeout: float = _CLAIM_S,
         timeout: float | None = REQUEST_S,
     ) -> Service:
@@ -85,7 +85,7 @@ class HubServices(HubChannels):
         meta_bytes_max: int = 256,
         device: str = "host",
         stream: Any = None,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         claim_timeout: float = _CLAIM_S,
         timeout: float | None = REQUEST_S,
     ) -> Service:
@@ -129,9 +129,10 @@ class HubServices(HubChannels):
         policy: str = "retry",
         retries_max: int = 3,
         workers_max: int = 64,
+        machine: str = "here",
         device: str | None = None,
         stream: Any = None,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
     ) -> ServiceClient:
         """A client of the service with this name. It looks for workers when it has requests.
 
@@ -139,15 +140,19 @@ class HubServices(HubChannels):
         most `retries_max` times, so it may be handled twice; "fail" raises PEER_GONE. The client
         uses at most `workers_max` workers at a time. `device` is that of the requests, by default
         that of the replies. `stream` is the stream of a GPU that fills requests and reads replies,
-        as for `open_channel`: a reply comes before its data, and the stream waits for them. Raises
-        INVALID_NAME; TypeError, ValueError, also for a wrong stream.
+        as for `open_channel`: a reply comes before its data, and the stream waits for them. With
+        `machine` "any", requests for which no worker of this machine has room go to workers of
+        other machines, through its bridge. Raises INVALID_NAME; TypeError, ValueError, also for a
+        wrong stream.
         """
         from .._service.client import ServiceClient
         from .._service.plan import client_plan
 
         self._link.check(f'connect to service "{name}"')
+        if machine not in ("here", "any"):
+            raise ValueError(f'machine must be "here" or "any", not {machine!r}')
         plan = client_plan(policy, retries_max, workers_max, device, sharing, stream)
-        client = ServiceClient(self, name, plan)  # type: ignore[arg-type]
+        client = ServiceClient(self, name, plan, machine)  # type: ignore[arg-type]
         self._services.add(client)
         return client
 
@@ -158,7 +163,7 @@ class HubServices(HubChannels):
         plan: ServicePlan,
         make_runner: Callable[[Finish], Runner],
         device: str,
-        sharing: Mapping[str, str] | None,
+        sharing: Mapping[str, Any] | None,
         timeout: float | None,
     ) -> Service:
         from .._service.names import check_service_name

@@ -36,12 +36,13 @@ _LOOK_AGAIN_S = 1e-3
 class ServiceClient:
     """`hub.connect_service` makes it. Any number of threads may use it."""
 
-    def __init__(self, hub: Hub, name: str, plan: ClientPlan) -> None:
+    def __init__(self, hub: Hub, name: str, plan: ClientPlan, machine: str = "here") -> None:
         self.name = check_service_name(name)
         self._hub = hub
         self._plan = plan
         self._lock = new_lock()
-        self._links: dict[ClientLink, None] = {}
+        #: With the name of the worker's machine, None for this one.
+        self._links: dict[ClientLink, str | None] = {}
         #: Links that have ended, with replies that are still held.
         self._lingering: dict[ClientLink, None] = {}
         #: Requests that wait for a worker, in their order.
@@ -51,7 +52,14 @@ class ServiceClient:
         self._receiver: Receiver | None = None
         self._closings = Closings(self._lock)
         self._search = WorkerSearch(
-            hub, name, plan, self._is_needed, self._wants, self._on_link, self._on_no_hub
+            hub,
+            name,
+            plan,
+            self._is_needed,
+            self._wants,
+            self._on_link,
+            self._on_no_hub,
+            self._far_workers if machine == "any" else None,
         )
 
     @property
@@ -232,8 +240,10 @@ class ServiceClient:
             if not isinstance(reason, Late):
                 raise
         if promise is None and link is not None:
-            # A request would have to wait behind another here. A new worker may be idle.
-            if link.load > 1 and self.workers < self._plan.workers_max:
+            # A request would have to wait behind another here, or to travel. A new worker may be
+            # idle.
+            is_far = self._links.get(link) is not None
+            if (link.load > 1 or is_far) and self.workers < self._plan.workers_max:
                 self._search.look_again()
             return link
         if self.workers > 0:
@@ -258,14 +268,15 @@ class ServiceClient:
     # ------------------------------------------------ links
 
     def _least_loaded(self) -> ClientLink | None:
+        """With room, and of this machine if one has room here."""
         best: ClientLink | None = None
-        for link in self._links:
-            if link.has_room and (best is None or link.load < best.load):
-                best = link
+        order = (True, 0)
+        for link, machine in self._links.items():
+            if link.has_room and (best is None or (machine is not None, link.load) < order):
+                best, order = link, (machine is not None, link.load)
         if best is not None:
             # Moved to the end, so that equally loaded workers take turns.
-            del self._links[best]
-            self._links[best] = None
+            self._links[best] = self._links.pop(best)
         return best
 
     def _on_room(self) -> None:
@@ -282,13 +293,13 @@ class ServiceClient:
             if not promise.resolve(link):
                 link.give_back()
 
-    def _on_link(self, channels: ClientChannels) -> None:
+    def _on_link(self, channels: ClientChannels, machine: str | None) -> None:
         with self._lock:
             if self._receiver is None:
                 self._receiver = Receiver(self._hub._link, f"cuda-ipc client {self.name}")
                 self._receiver.on_alarm = self._on_alarm
             link = ClientLink(self, channels, self._receiver)
-            self._links[link] = None
+            self._links[link] = machine
         link.start()
         self._on_room()
 
@@ -326,6 +337,10 @@ class ServiceClient:
         with self._lock:
             is_known = any(link.worker == worker for link in self._links)
         return self.workers < self._plan.workers_max and not is_known
+
+    def _far_workers(self) -> list[str]:
+        with self._lock:
+            return [link.worker for link, machine in self._links.items() if machine is not None]
 
     def _on_no_hub(self, error: CudaIpcError) -> None:
         """Requests that have a worker go on without a hub."""
