@@ -4,13 +4,11 @@
  */
 import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
-import { defaults, limits } from "../../base/limits.js";
+import { defaults } from "../../base/limits.js";
 import type { ChannelWriter } from "../../channel/channel-writer.js";
 import type { LoanedSlot } from "../../channel/loaned-slot.js";
 import { JsonText } from "../../channel/message-meta.js";
 import { fillPiece } from "../../gpu/transfer/piece-transfer.js";
-import { addressOf, crc32At } from "../../os/host-memory.js";
-import { memoryOf } from "../../ucx/ucx-worker.js";
 import type { ChannelContent } from "../../wire/channel-content.js";
 import type { CallResult } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
@@ -22,18 +20,13 @@ import { RemoteObject } from "../transfer/remote-object.js";
 
 type Message = CallResult<"next"> & { readonly state: "message" };
 
-/** A call for the next message, and where its bytes arrive if it is small. */
-interface Asked {
-  readonly bytes: Uint8Array;
-  readonly answer: Promise<CallResult<"next">>;
-  /** How many bytes came. */
-  readonly arrived: Promise<number>;
-  cancel(): void;
-}
+type Answered = Awaited<ReturnType<typeof MachineLink.prototype.callForBytes<"next">>>;
 
 /** Calls for messages that are under way, so that the next message is here when one is written. */
 const ASKED_AT_A_TIME = 4;
 const LOOK_MS = 1000;
+/** Well under `defaults.machineSilenceMs`. */
+const GREETING_MS = 5000;
 
 export class CarriedChannel {
   readonly record: NameRecord;
@@ -46,7 +39,6 @@ export class CarriedChannel {
   readonly #stop = new AbortController();
   readonly #deadline: Deadline;
   readonly #remote: RemoteObject<CallResult<"join">>;
-  readonly #spare: Uint8Array[] = [];
 
   constructor(parts: FetchParts, record: NameRecord, content: ChannelContent) {
     const { name, object } = record;
@@ -126,11 +118,16 @@ export class CarriedChannel {
   /** Ends it when nobody has read for a while, and asks whether the other machine is there. */
   #watch(writer: ChannelWriter): NodeJS.Timeout {
     let readAtMs = performance.now();
+    let greetedAtMs = readAtMs;
     return setInterval(() => {
-      if (writer.readers > 0) readAtMs = performance.now();
+      const nowMs = performance.now();
+      if (writer.readers > 0) readAtMs = nowMs;
       // WHY: while slow readers hold it up, it asks for no message, and the link would end.
-      this.#remote.greet();
-      if (performance.now() - readAtMs < defaults.carriedUnreadMs) return;
+      if (nowMs - greetedAtMs >= GREETING_MS) {
+        greetedAtMs = nowMs;
+        this.#remote.greet();
+      }
+      if (nowMs - readAtMs < defaults.carriedUnreadMs) return;
       const message = `Cannot carry "${this.record.name}": nobody reads it here`;
       this.abort(new CudaIpcError("ABORTED", message));
     }, LOOK_MS);
@@ -139,45 +136,27 @@ export class CarriedChannel {
   /** Returns whether the writer has died there; otherwise it has closed the channel. */
   async #carry(writer: ChannelWriter): Promise<boolean> {
     const { link, channel } = await this.#remote.open();
-    const asked: Asked[] = [];
-    try {
-      for (;;) {
-        while (asked.length < ASKED_AT_A_TIME) asked.push(this.#ask(link, channel));
-        const [first] = asked as [Asked, ...Asked[]];
-        const answer = await first.answer;
-        this.#remote.progressed();
-        if (answer.state === "ended") return answer.gone;
-        if (answer.state === "message") await this.#write(link, first, answer, writer);
-        await this.#drop(first);
-        asked.shift();
-      }
-    } finally {
-      await Promise.all(asked.map((it) => this.#drop(it)));
+    const asked: Promise<Answered>[] = [];
+    for (;;) {
+      while (asked.length < ASKED_AT_A_TIME) asked.push(this.#ask(link, channel));
+      const { result, bytes } = await (asked.shift() as Promise<Answered>);
+      this.#remote.progressed();
+      if (result.state === "ended") return result.gone;
+      if (result.state === "message") await this.#write(link, result, bytes, writer);
     }
   }
 
-  #ask(link: MachineLink, channel: number): Asked {
-    const byteLength = Math.min(limits.carriedInlineBytes, this.#content.slotBytes);
-    const bytes = this.#spare.pop() ?? new Uint8Array(new ArrayBuffer(byteLength));
-    const posted = link.receiveBytes(memoryOf(bytes));
-    const answer = link.call({ op: "next", channel, tag: posted.tag }, this.#deadline);
-    // Handled in their turn, or not needed any more.
+  #ask(link: MachineLink, channel: number): Promise<Answered> {
+    const answer = link.callForBytes({ op: "next", channel }, this.#deadline);
+    // Handled in its turn, or not needed any more.
     answer.catch(() => {});
-    posted.byteLength.catch(() => {});
-    return { bytes, answer, arrived: posted.byteLength, cancel: () => posted.cancel() };
-  }
-
-  /** SAFETY: the memory is UCX's until the receive settles. */
-  async #drop({ bytes, arrived, cancel }: Asked): Promise<void> {
-    cancel();
-    await arrived.catch(() => {});
-    this.#spare.push(bytes);
+    return answer;
   }
 
   async #write(
     link: MachineLink,
-    asked: Asked,
     message: Message,
+    bytes: Uint8Array,
     writer: ChannelWriter,
   ): Promise<void> {
     const { sequence, byteLength, shape, metaIsJson } = message;
@@ -189,7 +168,7 @@ export class CarriedChannel {
       throw this.#lies(`${meta.byteLength} bytes of meta`);
     if (metaIsJson) this.#checkJson(meta);
     using slot = await writer.loan({ signal: this.#stop.signal });
-    await this.#fill(link, asked, message, slot);
+    await this.#fill(link, message, bytes, slot);
     try {
       // In one step with the commit, so that nothing is counted twice.
       writer.goTo(sequence);
@@ -201,16 +180,16 @@ export class CarriedChannel {
     }
   }
 
-  /** Has the bytes of the message written to the slot, and checks them. */
+  /** Has the bytes of the message written to the slot. Small ones came in a sealed frame. */
   async #fill(
     link: MachineLink,
-    asked: Asked,
-    { byteLength, export: from, crc }: Message,
-    { array }: LoanedSlot,
+    { byteLength, export: from }: Message,
+    bytes: Uint8Array,
+    slot: LoanedSlot,
   ): Promise<void> {
     const { name } = this.record;
-    const { buffer } = array;
-    const start = array.layout.byteOffset;
+    const { buffer } = slot.array;
+    const start = slot.array.layout.byteOffset;
     if (from !== null) {
       const source = { name, link, export: from, part: "data" } as const;
       await copyParts(
@@ -222,15 +201,12 @@ export class CarriedChannel {
       );
       // Without effect on what was copied. The end of the link gives it back, too.
       link.call({ op: "end", export: from }, this.#deadline).catch(() => {});
-    } else if (byteLength > 0) {
-      const { bytes } = asked;
-      if (byteLength > bytes.byteLength) throw this.#lies(`${byteLength} bytes at once`);
-      const arrived = await asked.arrived;
-      if (arrived !== byteLength) throw this.#lies(`${byteLength} bytes, and ${arrived} came`);
-      if ((await crc32At(addressOf(bytes), byteLength)) !== crc)
-        throw this.#lies("another checksum than its bytes have");
-      await buffer.write(start, bytes.subarray(0, byteLength));
+      return;
     }
+    if (bytes.byteLength !== byteLength)
+      throw this.#lies(`${byteLength} bytes, and ${bytes.byteLength} came`);
+    if (buffer.device.cpuVisible) slot.bytes.set(bytes);
+    else if (byteLength > 0) await buffer.write(start, bytes);
   }
 
   #checkJson(meta: Uint8Array): void {

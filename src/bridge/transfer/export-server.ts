@@ -17,6 +17,7 @@ import type { CallResult, LinkCall } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import { ChannelServer } from "../channels/channel-server.js";
 import type { MachineLink } from "../link/machine-link.js";
+import { openAnnounced } from "./stale-object.js";
 
 /** Bytes that the other machine may copy, until it ends the export. */
 export interface Export {
@@ -52,7 +53,6 @@ export class ExportServer {
     this.#announced = announced;
     this.#channels = new ChannelServer(hub, {
       announced,
-      sendBytes: (bytes, tag) => link().sendBytes(bytes, tag),
       add: (message) => this.#add(message),
     });
   }
@@ -88,7 +88,7 @@ export class ExportServer {
     }
     this.#opening += 1;
     try {
-      const shared = await this.#hub.openAny(name, { wait: false });
+      const shared = await openAnnounced(attempt, () => this.#hub.openAny(name, { wait: false }));
       return this.#export(attempt, record, object, shared);
     } finally {
       this.#opening -= 1;

@@ -9,6 +9,7 @@ import { limits } from "../../base/limits.js";
 import { writeFilePartAsync } from "../../os/file-calls.js";
 import { addressOf } from "../../os/host-memory.js";
 import type { DeviceBuffer } from "../memory/device-buffer.js";
+import type { MappedMemory } from "../memory/mapped-memory.js";
 
 /** Lets `take` read a piece at an address, which is valid until it settles. */
 export async function takePiece(
@@ -63,9 +64,25 @@ export async function fillNewPiece(
       }
       const { bytes } = lane.staging();
       await fill(addressOf(bytes));
-      await writeFilePartAsync(file, bytes.subarray(0, byteLength), byteOffset);
+      await inTurn(memory, () =>
+        writeFilePartAsync(file, bytes.subarray(0, byteLength), byteOffset),
+      );
     });
   });
+}
+
+/** The last write to the file of a memory. */
+const lastWrites = new WeakMap<MappedMemory, Promise<void>>();
+
+/** WHY one write at a time: the kernel writes a file so anyway, and its waiters spin. */
+function inTurn(memory: MappedMemory, write: () => Promise<void>): Promise<void> {
+  const before = lastWrites.get(memory) ?? Promise.resolve();
+  const written = before.then(write);
+  lastWrites.set(
+    memory,
+    written.catch(() => {}),
+  );
+  return written;
 }
 
 function checkPiece(buffer: DeviceBuffer, byteOffset: number, byteLength: number): void {
