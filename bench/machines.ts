@@ -1,95 +1,64 @@
 /**
- * Copies an array from one hub to another through two bridges, over UCX by tcp on this host.
- * Compares with a plain socket, and with a copy in memory.
+ * From machine to machine through two bridges, over UCX by tcp on this host: arrays, small
+ * messages, and what the bridges cost meanwhile and afterwards.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { connect as connectSocket } from "node:net";
 import { skipWithoutEngines } from "../test/support/machines/engines.js";
-import { TestMachine } from "../test/support/machines/test-machine.js";
-import { TestNats } from "../test/support/machines/test-nats.js";
+import { type CopyOptions, type CopySides, gpuCopies, hostCopies } from "./machines/arrays.js";
+import { type MessageOptions, messages } from "./machines/messages.js";
+import { Site } from "./machines/site.js";
 import type { Row } from "./measure.js";
 
-const MiB = 1024 * 1024;
-const BYTES = 256 * MiB;
-const ROUNDS = 5;
+export type MachinesOptions = CopyOptions & MessageOptions;
 
-export async function machines(): Promise<Row[]> {
-  const what = `an array of ${BYTES / MiB} MiB from machine to machine, best of ${ROUNDS}`;
-  if (skipWithoutEngines !== false)
+const FULL_SCALE: MachinesOptions = {
+  byteLength: 1024 ** 3,
+  rounds: 3,
+  roundTrips: 2000,
+  idleMs: 10_000,
+};
+
+/** @param device where the copies of the last rows are made, if it is no host device */
+export async function machines(
+  device: string,
+  options: Partial<MachinesOptions> = {},
+): Promise<Row[]> {
+  if (skipWithoutEngines !== false) {
+    const what = "an array from machine to machine";
     return [{ what, value: Number.NaN, unit: "GB/s", missing: skipWithoutEngines }];
-  let fetchMs = Number.POSITIVE_INFINITY;
-  let socketMs = Number.POSITIVE_INFINITY;
-  let copyMs = Number.POSITIVE_INFINITY;
-  await using nats = await TestNats.start();
-  await using one = await TestMachine.start("one", nats, { args: ["--announce", "*"] });
-  await using other = await TestMachine.start("other", nats);
-  await using hubOfOne = await one.connect();
-  await using hubOfOther = await other.connect();
-  const values = new Uint8Array(BYTES).fill(1);
-  using _original = await hubOfOne.put("large", values);
-  await one.says('announced: "large"');
-  // In turns, so that what else the machine does hits all of them.
-  for (let round = 0; round < ROUNDS; round += 1) {
-    fetchMs = Math.min(
-      fetchMs,
-      await timed(async () => (await hubOfOther.open("large", { from: "any" })).close()),
-    );
-    await hubOfOther.remove("large");
-    socketMs = Math.min(socketMs, await socketOnce());
-    const target = new Uint8Array(BYTES);
-    copyMs = Math.min(copyMs, await timed(async () => target.set(values)));
   }
-  const rate = (ms: number) => BYTES / ms / 1e6;
+  const scale = { ...FULL_SCALE, ...options };
+  await using site = await Site.start();
+  const places = [site.place(), site.place()] as const;
+  const announce = ["--announce", "*"];
+  const from = await site.machine("one", places[0], announce);
+  const to = await site.machine("other", places[1], announce);
+  const sides = {
+    from,
+    to,
+    hubOfFrom: await site.connect(from),
+    hubOfTo: await site.connect(to),
+  };
+  const copies = await hostCopies(sides, places, scale);
   return [
-    { what: "memory to new memory of one process", value: rate(copyMs), unit: "GB/s" },
-    { what: "a socket of Node.js to new memory, by tcp", value: rate(socketMs), unit: "GB/s" },
-    {
-      what,
-      value: rate(fetchMs),
-      unit: "GB/s",
-      comparedWith: "the socket's rate",
-      ratio: socketMs / fetchMs,
-    },
+    { what: `the link is ${site.link}; machines`, value: 2, unit: "" },
+    ...copies,
+    ...(await messages(sides, places, scale)),
+    ...(device === "host" ? [] : await onDevice(site, sides, device, copies, scale)),
   ];
 }
 
-async function timed(once: () => Promise<unknown>): Promise<number> {
-  const startMs = performance.now();
-  await once();
-  return performance.now() - startMs;
+/** Copies to a third machine, whose bridge makes them in GPU memory. */
+async function onDevice(
+  site: Site,
+  { from }: CopySides,
+  device: string,
+  copies: readonly Row[],
+  options: CopyOptions,
+): Promise<Row[]> {
+  const host = copies.find(({ ratio }) => ratio !== undefined);
+  if (host === undefined) return [];
+  const to = await site.machine("gpu", site.place(), ["--device", device]);
+  const hubOfFrom = await site.connect(from, device);
+  const hubOfTo = await site.connect(to, device);
+  return gpuCopies({ from, to, hubOfFrom, hubOfTo }, device, host, options);
 }
-
-/** Milliseconds until another process has sent the bytes and they are in memory. */
-async function socketOnce(): Promise<number> {
-  const sender = spawn(process.execPath, ["-e", SENDER], { stdio: ["ignore", "pipe", "inherit"] });
-  const [line] = await once(sender.stdout.setEncoding("utf8"), "data");
-  const milliseconds = await timed(() => receive(Number(line)));
-  await once(sender, "exit");
-  return milliseconds;
-}
-
-async function receive(port: number): Promise<void> {
-  const target = new Uint8Array(BYTES);
-  let received = 0;
-  const onread = {
-    buffer: Buffer.alloc(4 * MiB),
-    callback: (byteLength: number, bytes: Uint8Array) => {
-      target.set(bytes.subarray(0, byteLength), received);
-      received += byteLength;
-      return true;
-    },
-  };
-  const socket = connectSocket({ port, host: "127.0.0.1", onread });
-  await once(socket, "close");
-  if (received !== BYTES) throw new Error(`${received} bytes came, wanted ${BYTES}`);
-}
-
-const SENDER = `
-  const bytes = Buffer.alloc(${BYTES}, 1);
-  const server = require("node:net").createServer((socket) => {
-    server.close();
-    socket.end(bytes);
-  });
-  server.listen(0, "127.0.0.1", () => console.log(server.address().port));
-`;

@@ -33,6 +33,8 @@ const { values } = parseArgs({
     only: { type: "string", multiple: true },
     /** The size of the model that Python loads: 12 GiB on a GPU, 256 MiB on the host. */
     "model-bytes": { type: "string" },
+    /** The array that goes from machine to machine; by default 1 GiB. */
+    "copy-bytes": { type: "string" },
     "put-bytes": { type: "string", default: String(2 * GiB) },
     /** Iterations of the loops beside C. */
     iterations: { type: "string" },
@@ -126,7 +128,10 @@ await section("attacks", "One user attacks the hub, another goes on, on the host
   attacks(),
 );
 
-await section("machines", "From machine to machine, on the host device", machines);
+await section("machines", "From machine to machine", () => {
+  const bytes = values["copy-bytes"];
+  return machines(name, bytes === undefined ? {} : { byteLength: Number(bytes) });
+});
 
 const loops = values.iterations === undefined ? undefined : Number(values.iterations);
 await section("python", "The Python package, on the host device", () => pythonPackage(loops));

@@ -18,6 +18,7 @@ export type RequestPointer = bigint | number;
 export interface Libucp {
   ucp_get_version(major: Uint32Array, minor: Uint32Array, release: Uint32Array): void;
   ucp_config_read(prefix: null, file: null, config: BigUint64Array): Status;
+  ucp_config_modify(config: bigint, name: string, value: string): Status;
   ucp_config_release(config: bigint): void;
   ucp_init_version(
     major: number,
@@ -66,6 +67,7 @@ const symbols: Readonly<Record<keyof Libucp, readonly [result: string, ...parame
   {
     ucp_get_version: ["void", "void*", "void*", "void*"],
     ucp_config_read: ["int8_t", "void*", "void*", "void*"],
+    ucp_config_modify: ["int8_t", "uint64_t", "str", "str"],
     ucp_config_release: ["void", "uint64_t"],
     ucp_init_version: ["int8_t", "uint", "uint", "void*", "uint64_t", "void*"],
     ucp_cleanup: ["void", "uint64_t"],

@@ -1,5 +1,6 @@
 /** Calls on open files that throw SystemErrors. */
-import { type BigIntStats, chmodSync, fstatSync, readSync, writeSync } from "node:fs";
+import { type BigIntStats, chmodSync, fstatSync, readSync, write, writeSync } from "node:fs";
+import { promisify } from "node:util";
 import { libc } from "../ffi/libc.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { fromNodeError } from "./system-error.js";
@@ -30,6 +31,28 @@ export function writeFilePart(fd: OwnedFd, bytes: Uint8Array, byteOffset: number
   try {
     for (let done = 0; done < bytes.byteLength; ) {
       done += writeSync(number, bytes, done, bytes.byteLength - done, byteOffset + done);
+    }
+  } catch (error) {
+    throw fromNodeError(`write ${bytes.byteLength} bytes of a file`, error);
+  }
+}
+
+const writeOnPool = promisify(write);
+
+/**
+ * As `writeFilePart`, on the thread pool. The caller keeps the descriptor open and the bytes
+ * unchanged until it settles.
+ */
+export async function writeFilePartAsync(
+  fd: OwnedFd,
+  bytes: Uint8Array,
+  byteOffset: number,
+): Promise<void> {
+  const { number } = fd;
+  try {
+    for (let done = 0; done < bytes.byteLength; ) {
+      const rest = bytes.byteLength - done;
+      done += (await writeOnPool(number, bytes, done, rest, byteOffset + done)).bytesWritten;
     }
   } catch (error) {
     throw fromNodeError(`write ${bytes.byteLength} bytes of a file`, error);

@@ -7,6 +7,7 @@ import { createMemoryFile } from "../os/memory-file.js";
 import { OwnedFd } from "../os/owned-fd.js";
 import { checkStatus } from "./ucx-status.js";
 import { contextParams } from "./ucx-structs.js";
+import { hasFasterNetwork, tuneForTcp } from "./ucx-tuning.js";
 
 /** The version of the C interface that the calls are made for. */
 const API = { major: 1, minor: 13 } as const;
@@ -28,6 +29,13 @@ export class UcxContext {
 
   /** @throws ENGINE_NOT_FOUND; UNSUPPORTED if UCX finds no usable device */
   static open(found: FoundLibucp = openLibucp()): UcxContext {
+    const context = UcxContext.#start(found, true);
+    if (!hasFasterNetwork(context.transports())) return context;
+    context.close();
+    return UcxContext.#start(found, false);
+  }
+
+  static #start(found: FoundLibucp, isTuned: boolean): UcxContext {
     const { functions } = found;
     return acquireIn((scope) => {
       const config = new BigUint64Array(new ArrayBuffer(8));
@@ -36,6 +44,7 @@ export class UcxContext {
       const configuration = config[0] ?? 0n;
       const context = new BigUint64Array(new ArrayBuffer(8));
       try {
+        if (isTuned) tuneForTcp(functions, configuration);
         const params = contextParams();
         checkStatus(
           "start UCX",

@@ -58,16 +58,23 @@ export class PendingRequests {
 
   /** Settles what has ended. */
   poll(): void {
-    for (const [request, pending] of this.#pending) {
-      const status = this.#statusOf(request, pending);
-      if (status === ucsStatus.UCS_INPROGRESS) continue;
-      this.#pending.delete(request);
-      this.#functions.ucp_request_free(request);
-      if (status !== ucsStatus.UCS_OK)
-        pending.reject(ucxError(`${pending.verb} a message`, status));
-      else if (pending.verb === "receive") pending.resolve(Number(this.#info[1] ?? 0n));
-      else pending.resolve(pending.memory.byteLength);
-    }
+    for (const [request, pending] of this.#pending) this.#settle(request, pending);
+  }
+
+  /** Settles this one if it has ended. */
+  pollOne(request: bigint): void {
+    const pending = this.#pending.get(request);
+    if (pending !== undefined) this.#settle(request, pending);
+  }
+
+  #settle(request: bigint, pending: PendingRequest): void {
+    const status = this.#statusOf(request, pending);
+    if (status === ucsStatus.UCS_INPROGRESS) return;
+    this.#pending.delete(request);
+    this.#functions.ucp_request_free(request);
+    if (status !== ucsStatus.UCS_OK) pending.reject(ucxError(`${pending.verb} a message`, status));
+    else if (pending.verb === "receive") pending.resolve(Number(this.#info[1] ?? 0n));
+    else pending.resolve(pending.memory.byteLength);
   }
 
   /** After the end of the worker, which has ended them all. */

@@ -70,10 +70,10 @@ export const frameSchema = v.union([
   v.strictObject({ ...id, op: v.literal("join"), name: word, object: positive }),
   /**
    * Asks for the next message of a joined channel. Several may be under way, and are answered in
-   * their order. A message of at most `limits.carriedInlineBytes` travels under the tag. A larger
-   * one is an export, which `send` copies and `end` gives back.
+   * their order. A message of at most `limits.carriedInlineBytes` travels in the frame of the
+   * answer. A larger one is an export, which `send` copies and `end` gives back.
    */
-  v.strictObject({ ...id, op: v.literal("next"), channel: positive, tag }),
+  v.strictObject({ ...id, op: v.literal("next"), channel: positive }),
   v.strictObject({ ...id, op: v.literal("leave"), channel: positive }),
   /**
    * Claims a free worker of a service, none of `except`, for a client of the caller's machine.
@@ -128,9 +128,8 @@ export const callResults = {
       /** The meta in base64; empty if there is none. */
       meta: v.union([v.literal(""), base64(limits.channelMetaBytesMax)]),
       metaIsJson: v.boolean(),
-      /** Null if the bytes travel under the tag, or if there are none. */
+      /** Null if the bytes are in the frame of the answer. */
       export: v.nullable(positive),
-      crc,
     }),
     /** No message has come for a while. */
     v.strictObject({ state: v.literal("idle") }),

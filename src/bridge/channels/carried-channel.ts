@@ -14,6 +14,8 @@ import { RemoteObject } from "../transfer/remote-object.js";
 import { MessageCarrier } from "./message-carrier.js";
 
 const LOOK_MS = 1000;
+/** Well under `defaults.machineSilenceMs`. */
+const GREETING_MS = 5000;
 
 export class CarriedChannel {
   readonly record: NameRecord;
@@ -105,11 +107,16 @@ export class CarriedChannel {
   /** Ends it when nobody has read for a while, and asks whether the other machine is there. */
   #watch(writer: ChannelWriter): NodeJS.Timeout {
     let readAtMs = performance.now();
+    let greetedAtMs = readAtMs;
     return setInterval(() => {
-      if (writer.readers > 0) readAtMs = performance.now();
+      const nowMs = performance.now();
+      if (writer.readers > 0) readAtMs = nowMs;
       // WHY: while slow readers hold it up, it asks for no message, and the link would end.
-      this.#remote.greet();
-      if (performance.now() - readAtMs < defaults.carriedUnreadMs) return;
+      if (nowMs - greetedAtMs >= GREETING_MS) {
+        greetedAtMs = nowMs;
+        this.#remote.greet();
+      }
+      if (nowMs - readAtMs < defaults.carriedUnreadMs) return;
       const message = `Cannot carry "${this.record.name}": nobody reads it here`;
       this.abort(new CudaIpcError("ABORTED", message));
     }, LOOK_MS);

@@ -5,20 +5,18 @@
 import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
 import { releaseAll } from "../../base/scope.js";
+import type { ChannelReader } from "../../channel/channel-reader.js";
 import type { ReceivedSlot } from "../../channel/received-slot.js";
 import type { Hub } from "../../client/hub.js";
-import { takePiece } from "../../gpu/transfer/piece-transfer.js";
-import { crc32At } from "../../os/host-memory.js";
-import type { UcxMemory } from "../../ucx/ucx-worker.js";
 import type { CallResult } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
-import type { LentReader } from "../link/machine-link.js";
+import { AnswerWithBytes, type LentReader } from "../link/machine-link.js";
 import type { CallOf, Export } from "../transfer/export-server.js";
+import { openAnnounced } from "../transfer/stale-object.js";
 
 export interface ChannelServerParts {
   /** What this machine has announced under a name; nothing else is served. */
   announced(name: string): NameRecord | undefined;
-  sendBytes(bytes: UcxMemory, tag: string): Promise<void>;
   /** Lets the other machine copy a message. Returns the export's number. */
   add(message: Export): number;
 }
@@ -55,10 +53,9 @@ export class ChannelServer {
       throw new CudaIpcError("NOT_FOUND", `Cannot ${attempt}: it is not announced`);
     let sequence = 0;
     const { channel } = await this.lendOpened(attempt, async () => {
-      using observer = await this.#hub.observeChannel(name, { wait: false });
-      // What comes during the open counts as missed.
-      sequence = observer.statistics().committed;
-      const reader = await this.#hub.openChannel(name, { wait: false, spinMs: 0 });
+      const { committed, reader } = await openAnnounced(attempt, () => this.#read(name));
+      // What came during the open counts as missed.
+      sequence = committed;
       try {
         // After the open, because a later channel may have taken the name before it.
         const now = (await this.#hub.inspect(name)).object.object;
@@ -115,10 +112,10 @@ export class ChannelServer {
     joined?.lent.close();
   }
 
-  next({ channel, tag }: CallOf<"next">): Promise<Answer> {
+  next({ channel }: CallOf<"next">): Promise<Answer | AnswerWithBytes> {
     const joined = this.#find(channel);
     const untilMs = performance.now() + ANSWER_MS;
-    const answer = joined.turn.then(() => this.#take(joined.lent, tag, untilMs));
+    const answer = joined.turn.then(() => this.#take(joined.lent, untilMs));
     joined.turn = answer.catch(() => {});
     return answer;
   }
@@ -127,6 +124,12 @@ export class ChannelServer {
     this.#find(channel);
     this.takeBack(channel);
     return {};
+  }
+
+  async #read(name: string): Promise<{ committed: number; reader: ChannelReader }> {
+    using observer = await this.#hub.observeChannel(name, { wait: false });
+    const { committed } = observer.statistics();
+    return { committed, reader: await this.#hub.openChannel(name, { wait: false, spinMs: 0 }) };
   }
 
   /** Leaves all channels. */
@@ -149,11 +152,11 @@ export class ChannelServer {
     throw new CudaIpcError("NOT_FOUND", `Cannot read channel ${channel}: it is not joined`);
   }
 
-  async #take(lent: LentReader, tag: string, untilMs: number): Promise<Answer> {
+  async #take(lent: LentReader, untilMs: number): Promise<Answer | AnswerWithBytes> {
     try {
       const timeoutMs = Math.max(1, untilMs - performance.now());
       const slot = await lent.reader.next({ timeoutMs });
-      return slot === undefined ? { state: "ended", gone: false } : this.#give(lent, slot, tag);
+      return slot === undefined ? { state: "ended", gone: false } : this.#give(lent, slot);
     } catch (error) {
       if (hasCode(error, "TIMEOUT")) return { state: "idle" };
       if (hasCode(error, "PEER_GONE")) return { state: "ended", gone: true };
@@ -161,7 +164,10 @@ export class ChannelServer {
     }
   }
 
-  async #give({ reader, metaOf }: LentReader, slot: ReceivedSlot, tag: string): Promise<Answer> {
+  async #give(
+    { reader, metaOf }: LentReader,
+    slot: ReceivedSlot,
+  ): Promise<Answer | AnswerWithBytes> {
     let isExported = false;
     try {
       const { sequence, byteLength, array } = slot;
@@ -174,24 +180,26 @@ export class ChannelServer {
         meta: Buffer.from(metaOf?.(slot.meta) ?? slot.meta).toString("base64"),
         metaIsJson: slot.json !== undefined,
         export: null,
-        crc: 0,
-      } as const;
+      } as const satisfies Answer;
       if (byteLength > limits.carriedInlineBytes) {
         isExported = true;
         const bytes = { buffer: array.buffer, byteOffset, byteLength, index: NO_INDEX };
         return { ...message, export: this.#parts.add({ ...bytes, close: () => slot.release() }) };
       }
-      let crc = 0;
-      if (byteLength > 0)
-        await takePiece(array.buffer, byteOffset, byteLength, async (address) => {
-          crc = await crc32At(address, byteLength);
-          await this.#parts.sendBytes({ address, byteLength }, tag);
-        });
-      return { ...message, crc };
+      return new AnswerWithBytes(message, await bytesOf(slot));
     } finally {
       if (!isExported) slot.release();
     }
   }
+}
+
+/** A copy of a small message. */
+async function bytesOf(slot: ReceivedSlot): Promise<Uint8Array> {
+  const { array, byteLength } = slot;
+  if (array.device.cpuVisible) return slot.bytes.slice();
+  const bytes = new Uint8Array(byteLength);
+  await array.buffer.read(array.layout.byteOffset, bytes);
+  return bytes;
 }
 
 function isSame(one: readonly number[], other: readonly number[]): boolean {

@@ -4,13 +4,10 @@
  */
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
-import { limits } from "../../base/limits.js";
 import type { ChannelWriter } from "../../channel/channel-writer.js";
 import type { LoanedSlot } from "../../channel/loaned-slot.js";
 import { JsonText } from "../../channel/message-meta.js";
 import { fillPiece } from "../../gpu/transfer/piece-transfer.js";
-import { addressOf, crc32At } from "../../os/host-memory.js";
-import { memoryOf } from "../../ucx/ucx-worker.js";
 import type { CallResult } from "../../wire/link-messages.js";
 import type { MachineLink } from "../link/machine-link.js";
 import { ByteRanges } from "../transfer/byte-ranges.js";
@@ -38,14 +35,7 @@ export interface CarryRules {
 
 type Message = CallResult<"next"> & { readonly state: "message" };
 
-/** A call for the next message, and where its bytes arrive if it is small. */
-interface Asked {
-  readonly bytes: Uint8Array;
-  readonly answer: Promise<CallResult<"next">>;
-  /** How many bytes came. */
-  readonly arrived: Promise<number>;
-  cancel(): void;
-}
+type Answered = Awaited<ReturnType<typeof MachineLink.prototype.callForBytes<"next">>>;
 
 /** Calls for messages that are under way, so that the next message is here when one is written. */
 const ASKED_AT_A_TIME = 4;
@@ -53,7 +43,6 @@ const ASKED_AT_A_TIME = 4;
 export class MessageCarrier {
   readonly #source: LentChannel;
   readonly #rules: CarryRules;
-  readonly #spare: Uint8Array[] = [];
   /** The lowest number that the next message may have. */
   #next = 0;
 
@@ -68,43 +57,25 @@ export class MessageCarrier {
    */
   async carry(writer: ChannelWriter): Promise<boolean> {
     if (this.#rules.keepsNumbers) this.#next = writer.committed;
-    const asked: Asked[] = [];
-    try {
-      for (;;) {
-        while (asked.length < ASKED_AT_A_TIME) asked.push(this.#ask());
-        const [first] = asked as [Asked, ...Asked[]];
-        const answer = await first.answer;
-        this.#rules.onProgress();
-        if (answer.state === "ended") return answer.gone;
-        if (answer.state === "message") await this.#write(first, answer, writer);
-        await this.#drop(first);
-        asked.shift();
-      }
-    } finally {
-      await Promise.all(asked.map((it) => this.#drop(it)));
+    const asked: Promise<Answered>[] = [];
+    for (;;) {
+      while (asked.length < ASKED_AT_A_TIME) asked.push(this.#ask());
+      const { result, bytes } = await (asked.shift() as Promise<Answered>);
+      this.#rules.onProgress();
+      if (result.state === "ended") return result.gone;
+      if (result.state === "message") await this.#write(result, bytes, writer);
     }
   }
 
-  #ask(): Asked {
-    const { link, channel, slotBytes } = this.#source;
-    const byteLength = Math.min(limits.carriedInlineBytes, slotBytes);
-    const bytes = this.#spare.pop() ?? new Uint8Array(new ArrayBuffer(byteLength));
-    const posted = link.receiveBytes(memoryOf(bytes));
-    const answer = link.call({ op: "next", channel, tag: posted.tag }, this.#rules.deadline);
-    // Handled in their turn, or not needed any more.
+  #ask(): Promise<Answered> {
+    const { link, channel } = this.#source;
+    const answer = link.callForBytes({ op: "next", channel }, this.#rules.deadline);
+    // Handled in its turn, or not needed any more.
     answer.catch(() => {});
-    posted.byteLength.catch(() => {});
-    return { bytes, answer, arrived: posted.byteLength, cancel: () => posted.cancel() };
+    return answer;
   }
 
-  /** SAFETY: the memory is UCX's until the receive settles. */
-  async #drop({ bytes, arrived, cancel }: Asked): Promise<void> {
-    cancel();
-    await arrived.catch(() => {});
-    this.#spare.push(bytes);
-  }
-
-  async #write(asked: Asked, message: Message, writer: ChannelWriter): Promise<void> {
+  async #write(message: Message, bytes: Uint8Array, writer: ChannelWriter): Promise<void> {
     const { slotBytes, metaBytesMax } = this.#source;
     const { deadline, keepsNumbers, metaOf } = this.#rules;
     const { sequence, byteLength, shape, metaIsJson } = message;
@@ -115,7 +86,7 @@ export class MessageCarrier {
     if (meta.byteLength > metaBytesMax) throw this.#lies(`${meta.byteLength} bytes of meta`);
     if (metaIsJson) this.#checkJson(meta);
     using slot = await writer.loan({ signal: deadline.signal });
-    await this.#fill(asked, message, slot);
+    await this.#fill(message, bytes, slot);
     try {
       // In one step with the commit, so that nothing is counted twice.
       if (keepsNumbers) writer.goTo(sequence);
@@ -128,16 +99,16 @@ export class MessageCarrier {
     this.#next = sequence + 1;
   }
 
-  /** Has the bytes of the message written to the slot, and checks them. */
+  /** Has the bytes of the message written to the slot. Small ones came in a sealed frame. */
   async #fill(
-    asked: Asked,
-    { byteLength, export: from, crc }: Message,
-    { array }: LoanedSlot,
+    { byteLength, export: from }: Message,
+    bytes: Uint8Array,
+    slot: LoanedSlot,
   ): Promise<void> {
     const { name, link } = this.#source;
     const { deadline, onProgress } = this.#rules;
-    const { buffer } = array;
-    const start = array.layout.byteOffset;
+    const { buffer, layout } = slot.array;
+    const start = layout.byteOffset;
     if (from !== null) {
       const source = { name, link, export: from, part: "data" } as const;
       await copyParts(
@@ -149,15 +120,12 @@ export class MessageCarrier {
       );
       // Without effect on what was copied. The end of the link gives it back, too.
       link.call({ op: "end", export: from }, deadline).catch(() => {});
-    } else if (byteLength > 0) {
-      const { bytes } = asked;
-      if (byteLength > bytes.byteLength) throw this.#lies(`${byteLength} bytes at once`);
-      const arrived = await asked.arrived;
-      if (arrived !== byteLength) throw this.#lies(`${byteLength} bytes, and ${arrived} came`);
-      if ((await crc32At(addressOf(bytes), byteLength)) !== crc)
-        throw this.#lies("another checksum than its bytes have");
-      await buffer.write(start, bytes.subarray(0, byteLength));
+      return;
     }
+    if (bytes.byteLength !== byteLength)
+      throw this.#lies(`${byteLength} bytes, and ${bytes.byteLength} came`);
+    if (buffer.device.cpuVisible) slot.bytes.set(bytes);
+    else if (byteLength > 0) await buffer.write(start, bytes);
   }
 
   #checkJson(meta: Uint8Array): void {

@@ -2,27 +2,43 @@
  * Seals the small messages of a link, so that only the two bridges can make them. Both know the
  * secrets, which went through NATS. A frame in memory:
  *
- *     | sequence: 8 bytes, from 1 | JSON in UTF-8 | HMAC-SHA256 of both: 32 bytes |
+ *     | sequence: 8 bytes, from 1 | size of the JSON: 4 bytes | JSON in UTF-8 | bytes of a message |
+ *     | HMAC-SHA256 of all that: 32 bytes |
  *
  * Each direction has its own key, and each link new secrets, so no frame can be repeated, left out
  * or sent back.
  */
-import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
+import {
+  createHmac,
+  createSecretKey,
+  hkdfSync,
+  type KeyObject,
+  timingSafeEqual,
+} from "node:crypto";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
 
 const SEQUENCE_BYTES = 8;
+const HEAD_BYTES = SEQUENCE_BYTES + 4;
 const MAC_BYTES = 32;
 const SECRET_BYTES = 32;
 
 /** A descriptor of the largest size, and the fields around it. */
-export const FRAME_BYTES_MAX = limits.messageBytesMax + 8 * 1024;
+const JSON_BYTES_MAX = limits.messageBytesMax + 8 * 1024;
+export const FRAME_BYTES_MAX = HEAD_BYTES + JSON_BYTES_MAX + limits.carriedInlineBytes + MAC_BYTES;
+const NO_BYTES = new Uint8Array(0);
+
+/** What a frame holds, as copies. */
+export interface FrameContent {
+  readonly json: Uint8Array;
+  readonly bytes: Uint8Array;
+}
 
 export type LinkSide = "asked" | "answered";
 
 export class FrameSeal {
-  readonly #own: Uint8Array;
-  readonly #others: Uint8Array;
+  readonly #own: KeyObject;
+  readonly #others: KeyObject;
   #sent = 0n;
   #received = 0n;
 
@@ -35,45 +51,60 @@ export class FrameSeal {
     if (asked.byteLength !== SECRET_BYTES || answered.byteLength !== SECRET_BYTES)
       throw new TypeError(`a secret has ${SECRET_BYTES} bytes`);
     const keyOf = (from: LinkSide) =>
-      new Uint8Array(
-        hkdfSync("sha256", Buffer.concat([asked, answered]), "", `cuda-ipc link ${from}`, 32),
+      createSecretKey(
+        Buffer.from(
+          hkdfSync("sha256", Buffer.concat([asked, answered]), "", `cuda-ipc link ${from}`, 32),
+        ),
       );
     this.#own = keyOf(side);
     this.#others = keyOf(side === "asked" ? "answered" : "asked");
   }
 
-  /** The frame lies outside of V8's heap, as UCX needs it. */
-  seal(json: Uint8Array): Uint8Array {
-    const memory = new ArrayBuffer(SEQUENCE_BYTES + json.byteLength + MAC_BYTES);
+  /**
+   * The frame lies outside of V8's heap, as UCX needs it.
+   * @throws MESSAGE_TOO_LARGE
+   */
+  seal(json: Uint8Array, bytes: Uint8Array = NO_BYTES): Uint8Array {
+    checkLength("of JSON", json.byteLength, JSON_BYTES_MAX);
+    checkLength("of a message", bytes.byteLength, limits.carriedInlineBytes);
+    const bodyBytes = HEAD_BYTES + json.byteLength + bytes.byteLength;
+    const memory = new ArrayBuffer(bodyBytes + MAC_BYTES);
     const frame = new Uint8Array(memory);
-    if (frame.byteLength > FRAME_BYTES_MAX) {
-      const found = `it has ${frame.byteLength} bytes, the limit is ${FRAME_BYTES_MAX}`;
-      throw new CudaIpcError("MESSAGE_TOO_LARGE", `Cannot send a frame: ${found}`);
-    }
     this.#sent += 1n;
-    new DataView(memory).setBigUint64(0, this.#sent, true);
-    frame.set(json, SEQUENCE_BYTES);
-    const body = frame.subarray(0, SEQUENCE_BYTES + json.byteLength);
-    frame.set(macOf(this.#own, body), body.byteLength);
+    const head = new DataView(memory);
+    head.setBigUint64(0, this.#sent, true);
+    head.setUint32(SEQUENCE_BYTES, json.byteLength, true);
+    frame.set(json, HEAD_BYTES);
+    frame.set(bytes, HEAD_BYTES + json.byteLength);
+    frame.set(macOf(this.#own, frame.subarray(0, bodyBytes)), bodyBytes);
     return frame;
   }
 
-  /** Returns a copy of the JSON. @throws UNTRUSTED_PEER if the other bridge did not make it */
-  open(frame: Uint8Array): Uint8Array {
+  /** @throws UNTRUSTED_PEER if the other bridge did not make it */
+  open(frame: Uint8Array): FrameContent {
     const bodyBytes = frame.byteLength - MAC_BYTES;
-    if (bodyBytes < SEQUENCE_BYTES) throw forged(`it has ${frame.byteLength} bytes`);
+    if (bodyBytes < HEAD_BYTES) throw forged(`it has ${frame.byteLength} bytes`);
     const body = frame.subarray(0, bodyBytes);
     if (!timingSafeEqual(macOf(this.#others, body), frame.subarray(bodyBytes)))
       throw forged("it is not sealed with the key of this link");
-    const sequence = new DataView(frame.buffer, frame.byteOffset).getBigUint64(0, true);
+    const head = new DataView(frame.buffer, frame.byteOffset);
+    const sequence = head.getBigUint64(0, true);
     if (sequence !== this.#received + 1n)
       throw forged(`it is number ${sequence}, wanted ${this.#received + 1n}`);
     this.#received = sequence;
-    return body.slice(SEQUENCE_BYTES);
+    const jsonEnd = HEAD_BYTES + head.getUint32(SEQUENCE_BYTES, true);
+    if (jsonEnd > bodyBytes) throw forged(`its JSON ends at byte ${jsonEnd} of ${bodyBytes}`);
+    return { json: body.slice(HEAD_BYTES, jsonEnd), bytes: body.slice(jsonEnd) };
   }
 }
 
-function macOf(key: Uint8Array, body: Uint8Array): Uint8Array {
+function checkLength(what: string, byteLength: number, byteLengthMax: number): void {
+  if (byteLength <= byteLengthMax) return;
+  const found = `it has ${byteLength} bytes ${what}, the limit is ${byteLengthMax}`;
+  throw new CudaIpcError("MESSAGE_TOO_LARGE", `Cannot send a frame: ${found}`);
+}
+
+function macOf(key: KeyObject, body: Uint8Array): Uint8Array {
   return createHmac("sha256", key).update(body).digest();
 }
 

@@ -37,9 +37,21 @@ const LOOK_MS = 1000;
 /** A call without its id, which the link gives. */
 type Asked<Op extends LinkCall["op"]> = Omit<Extract<LinkCall, { readonly op: Op }>, "id">;
 
+/** An answer with bytes of a message, which travel in the same frame. */
+export class AnswerWithBytes {
+  readonly result: unknown;
+  readonly bytes: Uint8Array;
+
+  /** @param bytes at most `limits.carriedInlineBytes` */
+  constructor(result: unknown, bytes: Uint8Array) {
+    this.result = result;
+    this.bytes = bytes;
+  }
+}
+
 /** What this side does for the other one. */
 export interface LinkServer {
-  /** Answers a call of the other side. What it throws is sent as the answer. */
+  /** Answers a call, perhaps by an `AnswerWithBytes`. What it throws is sent as the answer. */
   answer(call: LinkCall): Promise<unknown>;
   /** Lets the other side read a channel with `next`. Returns its number on the link. */
   lend(lent: LentReader): number;
@@ -57,7 +69,7 @@ export interface LentReader {
 }
 
 interface PendingCall {
-  resolve(result: unknown): void;
+  resolve(answer: AnswerWithBytes): void;
   reject(reason: unknown): void;
 }
 
@@ -108,19 +120,27 @@ export class MachineLink {
     asked: Asked<Op> & { readonly op: Op },
     deadline: Deadline,
   ): Promise<CallResult<Op>> {
+    return (await this.callForBytes<Op>(asked, deadline)).result;
+  }
+
+  /** As `call`. The answer may have bytes of a message. */
+  async callForBytes<Op extends LinkCall["op"]>(
+    asked: Asked<Op> & { readonly op: Op },
+    deadline: Deadline,
+  ): Promise<{ readonly result: CallResult<Op>; readonly bytes: Uint8Array }> {
     deadline.check();
     this.#checkOpen();
     this.#lastId += 1;
     const id = this.#lastId;
-    const answered = new Promise<unknown>((resolve, reject) => {
+    const answered = new Promise<AnswerWithBytes>((resolve, reject) => {
       this.#calls.set(id, { resolve, reject });
     });
     this.#owes();
     try {
       void this.#send({ ...asked, id } as unknown as LinkCall);
-      const result = await deadline.race(answered, () => {});
+      const { result, bytes } = await deadline.race(answered, () => {});
       const what = `the answer of machine "${this.machine}" to "${asked.op}"`;
-      return checked(what, callResults[asked.op], result) as CallResult<Op>;
+      return { result: checked(what, callResults[asked.op], result) as CallResult<Op>, bytes };
     } finally {
       this.#owed -= 1;
       this.#calls.delete(id);
@@ -204,9 +224,9 @@ export class MachineLink {
         if (next === undefined) return;
         const byteLength = await next.posted.byteLength;
         this.#heard();
-        const json = this.#seal.open(next.memory.subarray(0, byteLength));
+        const { json, bytes } = this.#seal.open(next.memory.subarray(0, byteLength));
         receives.push(post(next.memory));
-        this.#handle(decodeLinkMessage(`a frame of "${this.machine}"`, frameSchema, json));
+        this.#handle(decodeLinkMessage(`a frame of "${this.machine}"`, frameSchema, json), bytes);
       }
     } catch (error) {
       const reason =
@@ -217,8 +237,8 @@ export class MachineLink {
     }
   }
 
-  #handle(frame: Frame): void {
-    if ("ok" in frame) this.#settle(frame);
+  #handle(frame: Frame, bytes: Uint8Array): void {
+    if ("ok" in frame) this.#settle(frame, bytes);
     else if (this.#answering < limits.linkCallsMax) void this.#reply(frame);
     else {
       const found = `${limits.linkCallsMax} calls of it are under way (linkCallsMax)`;
@@ -227,10 +247,10 @@ export class MachineLink {
     }
   }
 
-  #settle(answer: LinkAnswer): void {
+  #settle(answer: LinkAnswer, bytes: Uint8Array): void {
     const call = this.#calls.get(answer.id);
     if (call !== undefined) this.#paid();
-    if (answer.ok) call?.resolve(answer.result);
+    if (answer.ok) call?.resolve(new AnswerWithBytes(answer.result, bytes));
     else call?.reject(this.#errorOf(answer.error));
   }
 
@@ -244,7 +264,10 @@ export class MachineLink {
     this.#answering += 1;
     try {
       // WHY awaited: answers to a machine that does not read them would fill the memory.
-      await this.#sendAnswer({ id, ok: true, result: await this.server.answer(call) });
+      const answer = await this.server.answer(call);
+      const { result, bytes } =
+        answer instanceof AnswerWithBytes ? answer : { result: answer, bytes: undefined };
+      await this.#sendAnswer({ id, ok: true, result }, bytes);
     } catch (error) {
       const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
       const message = messageOf(error).slice(0, 1024);
@@ -254,14 +277,14 @@ export class MachineLink {
     }
   }
 
-  async #sendAnswer(answer: LinkAnswer): Promise<void> {
-    if (this.#ended === undefined) await this.#send(answer);
+  async #sendAnswer(answer: LinkAnswer, bytes?: Uint8Array): Promise<void> {
+    if (this.#ended === undefined) await this.#send(answer, bytes);
   }
 
   /** Resolves when UCX has taken the frame. @throws MESSAGE_TOO_LARGE, at once */
-  #send(frame: Frame): Promise<void> {
-    const bytes = this.#seal.seal(encodeLinkMessage(frame));
-    return this.#worker.send(memoryOf(bytes), FRAME_TAG).catch((error) => {
+  #send(frame: Frame, bytes?: Uint8Array): Promise<void> {
+    const sealed = this.#seal.seal(encodeLinkMessage(frame), bytes);
+    return this.#worker.send(memoryOf(sealed), FRAME_TAG).catch((error) => {
       if (error instanceof CudaIpcError) this.fail(error);
     });
   }

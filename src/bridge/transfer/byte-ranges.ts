@@ -42,8 +42,8 @@ export class ByteRanges {
 
 const PIECE_BYTES_MIN = 64 * 1024;
 const PIECE_BYTES_FIRST = 256 * 1024;
-const FAST_MS = 50;
-const SLOW_MS = 500;
+const FAST_MS = 200;
+const SLOW_MS = 1000;
 
 /** Chooses the size of pieces: large for speed, small enough that a slow network shows progress. */
 export class PieceSize {

@@ -1,5 +1,6 @@
 /** Copies bytes of an exported object over a link, in pieces. Each is checked by its checksum. */
-import type { Deadline } from "../../base/deadline.js";
+import { availableParallelism } from "node:os";
+import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
 import { crc32At } from "../../os/host-memory.js";
@@ -8,8 +9,8 @@ import type { MachineLink } from "../link/machine-link.js";
 import type { ByteRange, ByteRanges } from "./byte-ranges.js";
 import { PieceSize } from "./byte-ranges.js";
 
-/** Pieces under way at a time: one is checked while others travel. Measured with UCX over TCP. */
-const PIECES_AT_A_TIME = 4;
+/** Pieces under way at a time: some are checked or written while another travels. */
+const PIECES_AT_A_TIME = Math.max(4, Math.min(12, availableParallelism()));
 /** Attempts for one piece. Only bytes that change meanwhile arrive different each time. */
 const ATTEMPTS = 5;
 
@@ -19,6 +20,12 @@ export interface CopySource {
   readonly export: number;
   readonly part: Part;
 }
+
+/**
+ * For a piece under way. WHY it is not given up: its bytes are sent already, and UCX would keep
+ * them for a receive that never comes. A link that falls silent ends it.
+ */
+const UNLIMITED = new Deadline("copy a piece", {}, Number.POSITIVE_INFINITY);
 
 /** Lets `write` fill the memory of a range at an address, which is valid until it settles. */
 export type FillRange = (
@@ -46,7 +53,7 @@ export async function copyParts(
         const range = failed ? undefined : ranges.take(size.bytes);
         if (range === undefined) return;
         const startMs = performance.now();
-        await copyRange(source, ranges, range, fill, deadline);
+        await copyRange(source, ranges, range, fill);
         size.took(performance.now() - startMs);
         onProgress();
       }
@@ -65,13 +72,12 @@ async function copyRange(
   ranges: ByteRanges,
   range: ByteRange,
   fill: FillRange,
-  deadline: Deadline,
 ): Promise<void> {
   try {
     let isGood = false;
     for (let attempt = 0; !isGood && attempt < ATTEMPTS; attempt += 1) {
       await fill(range, async (address) => {
-        isGood = await receive(source, range, address, deadline);
+        isGood = await receive(source, range, address);
       });
     }
     if (!isGood) throw changing(source, range);
@@ -87,7 +93,6 @@ async function receive(
   { link, part, export: from }: CopySource,
   { byteOffset, byteLength }: ByteRange,
   address: bigint,
-  deadline: Deadline,
 ): Promise<boolean> {
   const posted = link.receiveBytes({ address, byteLength });
   // Also handled if the call fails first.
@@ -99,8 +104,9 @@ async function receive(
   let crc: number;
   try {
     const call = { op: "send", export: from, part, byteOffset, byteLength, tag } as const;
-    ({ crc } = await link.call(call, deadline));
+    ({ crc } = await link.call(call, UNLIMITED));
   } catch (error) {
+    // The other machine refused, so it sends nothing, or the link has ended.
     posted.cancel();
     // SAFETY: the memory is UCX's until this settles. The end of a silent link settles it.
     await arrived;

@@ -20,6 +20,7 @@ import { ChannelServer } from "../channels/channel-server.js";
 import type { LentReader, LinkServer, MachineLink } from "../link/machine-link.js";
 import type { AnnounceRule } from "../local-names.js";
 import { ClaimServer } from "../services/claim-server.js";
+import { openAnnounced } from "./stale-object.js";
 
 /** Bytes that the other machine may copy, until it ends the export. */
 export interface Export {
@@ -60,7 +61,6 @@ export class ExportServer implements LinkServer {
     this.#announced = announced;
     this.#channels = new ChannelServer(hub, {
       announced,
-      sendBytes: (bytes, tag) => link().sendBytes(bytes, tag),
       add: (message) => this.#add(message),
     });
     this.#claims = new ClaimServer({ hub, rule, channels: this.#channels, link });
@@ -111,7 +111,7 @@ export class ExportServer implements LinkServer {
     }
     this.#opening += 1;
     try {
-      const shared = await this.#hub.openAny(name, { wait: false });
+      const shared = await openAnnounced(attempt, () => this.#hub.openAny(name, { wait: false }));
       return this.#export(attempt, record, object, shared);
     } finally {
       this.#opening -= 1;

@@ -10,7 +10,7 @@ import type { Hub } from "../../client/hub.js";
 import { decodeBundleIndex } from "../../client/objects/bundle-index.js";
 import type { ReplicaContent } from "../../client/objects/put-replica.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
-import { fillPiece } from "../../gpu/transfer/piece-transfer.js";
+import { fillNewPiece } from "../../gpu/transfer/piece-transfer.js";
 import { addressOf } from "../../os/host-memory.js";
 import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
 import type { CallResult, Part } from "../../wire/link-messages.js";
@@ -125,7 +125,7 @@ export class Fetch {
   async #fill(buffer: DeviceBuffer, byteLength: number): Promise<void> {
     const ranges = new ByteRanges(byteLength);
     const fill: FillRange = (range, write) =>
-      fillPiece(buffer, range.byteOffset, range.byteLength, write);
+      fillNewPiece(buffer, range.byteOffset, range.byteLength, write);
     const onProgress = () => {
       this.#doneBytes = ranges.doneBytes;
       this.#remote.progressed();

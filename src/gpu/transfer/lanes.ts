@@ -45,6 +45,8 @@ export interface Lane {
     byteLength: number,
     take: (staging: bigint) => Promise<void>,
   ): Promise<void>;
+  /** Memory of this lane with `limits.stagingBytes` bytes, allocated at the first use. */
+  staging(): StagingMemory;
   close(): void;
 }
 
@@ -150,15 +152,18 @@ function laneCountMax(): number {
 }
 
 function makeLane(driver: GpuDriver, ordinal: number): Lane {
-  return driver.cpuVisible ? new DirectLane(driver) : StagedLane.create(driver, ordinal);
+  return driver.cpuVisible ? new DirectLane(driver, ordinal) : StagedLane.create(driver, ordinal);
 }
 
 /** For memory that the CPU sees: one copy, which the thread pool makes if it is long. */
 class DirectLane implements Lane {
   readonly #driver: GpuDriver;
+  readonly #ordinal: number;
+  #staging: StagingMemory | undefined;
 
-  constructor(driver: GpuDriver) {
+  constructor(driver: GpuDriver, ordinal: number) {
     this.#driver = driver;
+    this.#ordinal = ordinal;
   }
 
   async upload(to: DevicePointer, bytes: Uint8Array): Promise<void> {
@@ -201,8 +206,13 @@ class DirectLane implements Lane {
     await take(this.#address(from));
   }
 
+  staging(): StagingMemory {
+    this.#staging ??= this.#driver.allocateStaging(this.#ordinal, limits.stagingBytes);
+    return this.#staging;
+  }
+
   close(): void {
-    // Nothing to free: the buffer owns the memory.
+    if (this.#staging !== undefined) this.#driver.freeStaging(this.#staging);
   }
 
   #address(pointer: DevicePointer): bigint {
@@ -280,6 +290,10 @@ class StagedLane implements Lane {
     take: (staging: bigint) => Promise<void>,
   ): Promise<void> {
     await this.downloadTo(from, byteLength, () => take(addressOf(this.#staging.bytes)));
+  }
+
+  staging(): StagingMemory {
+    return this.#staging;
   }
 
   close(): void {

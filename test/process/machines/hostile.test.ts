@@ -173,15 +173,13 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
     const deadline = new Deadline("flood", {}, 20_000);
     const { instance } = await instanceOfMachine();
     const link = await hostile.links.to("one", instance, deadline);
-    using original = await hub.put("victim", new Uint8Array(4 * 1024 * 1024));
+    using _writer = await hub.createChannel("victim", { byteLength: 8 });
     await machine.says('announced: "victim"');
-    const { object } = original;
-    const { export: from } = await link.call({ op: "export", name: "victim", object }, deadline);
-    // Nobody receives these bytes, so each call stays under way.
-    const call = { op: "send", export: from, part: "data", byteOffset: 0 } as const;
-    const tag = "8000000000000000";
+    const { object } = (await hub.inspect("victim")).object;
+    const { channel } = await link.call({ op: "join", name: "victim", object }, deadline);
+    // Nothing is written, so each call stays under way.
     const calls = Array.from({ length: limits.linkCallsMax + 1 }, () =>
-      link.call({ ...call, byteLength: original.byteLength, tag }, deadline),
+      link.call({ op: "next", channel }, deadline),
     );
     for (const { reason } of (await soon("the flood ends", Promise.allSettled(calls))) as {
       readonly reason?: { readonly code: string };
@@ -192,7 +190,7 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
 
   it("ends a link on frames that are cut short or sealed with another key", async () => {
     const { instance } = await instanceOfMachine();
-    for (const frame of [randomBytes(0), randomBytes(7), randomBytes(39), randomBytes(200)]) {
+    for (const frame of [randomBytes(0), randomBytes(7), randomBytes(43), randomBytes(200)]) {
       const worker = UcxWorker.create(hostile.context);
       try {
         const ask = {

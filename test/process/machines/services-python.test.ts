@@ -8,8 +8,8 @@ import { connectService } from "../../../src/service/service-client.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
+import { noPytest } from "../../support/run-pytest.js";
 import { soon, until } from "../../support/until.js";
-import { noPytest } from "../python/run-pytest.js";
 import { ask, SERVICE, startWorker } from "../service/service-rig.js";
 
 const SOURCES = fileURLToPath(new URL("../../../../python/src", import.meta.url));

@@ -45,6 +45,11 @@ export class TestNetwork {
     }
   }
 
+  /** Of the machine that was made last. */
+  get lastAddress(): string {
+    return `${this.#subnet}.${this.#machines.length + 1}`;
+  }
+
   /** Makes a machine. Returns a command that runs other commands on it. */
   join(): readonly string[] {
     const number = this.#machines.length + 1;

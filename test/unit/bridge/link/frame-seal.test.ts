@@ -15,8 +15,10 @@ describe("FrameSeal", () => {
   it("opens what the other side sealed, in order", () => {
     const { asked, answered } = pair();
     for (const text of ["{}", '{"id":1}', ""])
-      assert.equal(Buffer.from(answered.open(asked.seal(json(text)))).toString(), text);
-    assert.equal(Buffer.from(asked.open(answered.seal(json("x")))).toString(), "x");
+      assert.equal(Buffer.from(answered.open(asked.seal(json(text))).json).toString(), text);
+    const { json: text, bytes } = asked.open(answered.seal(json("x"), Uint8Array.of(1, 2)));
+    assert.equal(Buffer.from(text).toString(), "x");
+    assert.deepEqual(bytes, Uint8Array.of(1, 2));
   });
 
   it("refuses a frame with any bit changed", () => {
@@ -32,7 +34,7 @@ describe("FrameSeal", () => {
     const { asked, answered } = pair();
     const first = asked.seal(json("1"));
     const second = asked.seal(json("2"));
-    assert.throws(() => answered.open(first.subarray(0, 39)), untrusted);
+    assert.throws(() => answered.open(first.subarray(0, 43)), untrusted);
     assert.throws(() => answered.open(new Uint8Array(0)), untrusted);
     assert.throws(() => answered.open(second), untrusted);
     answered.open(first);
@@ -45,6 +47,7 @@ describe("FrameSeal", () => {
   it("takes secrets of 32 bytes and frames up to a limit", () => {
     assert.throws(() => pair([secret(1), new Uint8Array(31)]), TypeError);
     const large = new Uint8Array(80 * 1024);
-    assert.throws(() => pair().asked.seal(large), { code: "MESSAGE_TOO_LARGE" });
+    for (const seal of [() => pair().asked.seal(large), () => pair().asked.seal(json("{}"), large)])
+      assert.throws(seal, { code: "MESSAGE_TOO_LARGE" });
   });
 });

@@ -37,7 +37,7 @@ describe("PieceSize", () => {
     assert.equal(size.bytes, 4 * 1024 * 1024);
     size.took(100);
     assert.equal(size.bytes, 4 * 1024 * 1024);
-    for (let i = 0; i < 10; i += 1) size.took(1000);
+    for (let i = 0; i < 10; i += 1) size.took(2000);
     assert.equal(size.bytes, 64 * 1024);
   });
 });
