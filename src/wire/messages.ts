@@ -120,6 +120,8 @@ export const requestSchema = v.variant("op", [
    * with everything.
    */
   v.strictObject({ ...head, op: v.literal("restart") }),
+  /** Ends the session of another client. Its leases end when its process ends or comes back. */
+  v.strictObject({ ...head, op: v.literal("disconnect"), session: positive }),
   /** The last message of a session: everything it holds is released at once. */
   v.strictObject({ ...head, op: v.literal("bye") }),
 ]);
@@ -241,6 +243,7 @@ export const resultSchemas = {
   status: hubStatusSchema,
   stop: none,
   restart: none,
+  disconnect: none,
   bye: none,
 } as const satisfies Record<Request["op"], v.GenericSchema>;
 

@@ -156,6 +156,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "status" },
   { ...head, op: "stop", force: false },
   { ...head, op: "restart" },
+  { ...head, op: "disconnect", session: 3 },
   { ...head, op: "bye" },
 ];
 
@@ -327,5 +328,6 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
     },
   ],
   stop: [{}],
+  disconnect: [{}],
   bye: [{}],
 };

@@ -2,30 +2,46 @@
 import { readFileSync } from "node:fs";
 import { ownProgram } from "../../base/own-package.js";
 import type { WebAccess } from "../../web/web-access.js";
-import { textAnswer, type WebHandler } from "../../web/web-messages.js";
+import { textAnswer, type WebAnswer, type WebHandler } from "../../web/web-messages.js";
+import { METRICS_PATH } from "../metrics-process.js";
 import type { LiveFeed } from "./live-feed.js";
 import type { ObjectActions } from "./object-actions.js";
 
 const FILES: Readonly<Record<string, { readonly file: string; readonly type: string }>> = {
   "": { file: "index.html", type: "text/html; charset=utf-8" },
+  "charts.js": { file: "charts.js", type: "text/javascript; charset=utf-8" },
+  "detail.css": { file: "detail.css", type: "text/css; charset=utf-8" },
+  "detail.js": { file: "detail.js", type: "text/javascript; charset=utf-8" },
+  "disconnect.js": { file: "disconnect.js", type: "text/javascript; charset=utf-8" },
   "page.css": { file: "page.css", type: "text/css; charset=utf-8" },
   "object.js": { file: "object.js", type: "text/javascript; charset=utf-8" },
+  "slots.js": { file: "slots.js", type: "text/javascript; charset=utf-8" },
   "tables.js": { file: "tables.js", type: "text/javascript; charset=utf-8" },
   "page.js": { file: "page.js", type: "text/javascript; charset=utf-8" },
+};
+
+const WITHOUT_TOKEN: WebAnswer = {
+  ...textAnswer(401, "Send the token of the dashboard's URL as a bearer token."),
+  headers: { "WWW-Authenticate": "Bearer" },
 };
 
 export function dashboardHandler(
   access: WebAccess,
   feed: LiveFeed,
   actions: ObjectActions,
+  metrics: WebHandler,
 ): WebHandler {
   return async (request) => {
+    if (request.path === METRICS_PATH)
+      return access.admits(request.bearer) ? await metrics(request) : WITHOUT_TOKEN;
     const path = access.check(request);
     if (typeof path === "object") return path;
     const { method, query, signal } = request;
     if (method === "POST" && path === "remove") return await actions.remove(query, signal);
+    if (method === "POST" && path === "disconnect") return await feed.disconnect(query, signal);
     if (method === "POST") return textAnswer(405, "Nothing can be posted here.");
     if (path === "object") return await actions.details(query, signal);
+    if (path === "detail") return await feed.detail(query);
     if (path === "events")
       return { type: "text/event-stream", run: (write, signal) => feed.run(write, signal) };
     const found = Object.hasOwn(FILES, path) ? FILES[path] : undefined;

@@ -1,4 +1,5 @@
 // The dashboard's page. Text of other processes only ever becomes text nodes and titles.
+import { openDetail, refreshDetail } from "./detail.js";
 import { openObject } from "./object.js";
 import { ageWords, objects, sizeWords, state, tabs } from "./tables.js";
 
@@ -121,7 +122,7 @@ function drawRows() {
   const lines = rows.slice(first, last).map((row) => {
     const line = element("tr");
     line.dataset.id = row.id;
-    if (state.tab === "objects") line.tabIndex = 0;
+    line.tabIndex = 0;
     for (const { text } of columns) {
       const cell = element("td", text(row));
       cell.title = cell.textContent;
@@ -202,6 +203,7 @@ events.onmessage = ({ data }) => {
   for (const row of changed) objects.set(row.id, row);
   Object.assign(state, rest);
   drawSoon();
+  refreshDetail();
 };
 events.onopen = () => objects.clear();
 events.onerror = () => {
@@ -214,8 +216,12 @@ byId("filter").oninput = ({ target }) => {
   drawList();
 };
 function openRow({ target }) {
-  const row = objects.get(Number(target.closest("tr")?.dataset.id));
-  if (state.tab === "objects" && row !== undefined) openObject(row);
+  const id = target.closest("tr")?.dataset.id;
+  const row = rows.find((one) => String(one.id) === id);
+  const { kind } = tabs[state.tab];
+  if (row === undefined) return;
+  if (kind === "object") openObject(row);
+  else openDetail(kind, row.id);
 }
 
 byId("rows").onclick = openRow;
@@ -230,7 +236,7 @@ window.onresize = drawRows;
 window.onkeydown = (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") byId("filter").blur();
-  if (event.target === byId("filter") || byId("object").open) return;
+  if (event.target === byId("filter") || document.querySelector("dialog[open]")) return;
   const tab = Object.keys(tabs)[Number(event.key) - 1];
   if (tab !== undefined) choose(tab);
   if (event.key !== "/") return;
