@@ -285,3 +285,15 @@ def test_sharing_reaches_the_hub_and_the_mode_of_the_memory(hub):
         hub.create_timeline("wrong", sharing={"with": "all", "access": "read-write"})
     with pytest.raises(ValueError):
         hub.create_timeline("wrong", sharing={"machines": True})
+
+
+def test_values_without_a_buffer_are_refused_by_a_sentence_that_helps(hub):
+    for wrong in ([1, 2], 1.5, None, "text"):
+        with pytest.raises(TypeError, match="data must be bytes, an array on the host"):
+            hub.put("no-buffer", wrong)
+    with hub.create_channel("no-buffer", "uint8", 4) as writer:
+        with pytest.raises(TypeError, match="not list; numpy"):
+            writer.send([1, 2])
+        with hub.serve("no-buffer", lambda *_: None, request=("uint8", 1)) as service:
+            with pytest.raises(TypeError, match="timeout must be a number of seconds"):
+                service.wait("1")

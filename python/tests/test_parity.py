@@ -132,7 +132,6 @@ MISSING = {
     "OpenOptions.from": _MACHINES,
     "PlaceOptions.device": "an object is opened on its own device",
     "PlaceOptions.whenUnreachable": "a GPU that cannot be reached is an error; nothing is copied",
-    "ReplaceOptions.replace": "remove the old name first",
     "ReplySlot.close": "the package closes it when the handler returns",
     "ServiceRequest.giveUp": "for the package itself",
     "SharedArray.expectDType": "for types of TypeScript",

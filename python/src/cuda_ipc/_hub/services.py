@@ -70,7 +70,7 @@ class HubServices(HubChannels):
             device,
             stream,
         )
-        return self._serve(name, handler, plan, threads, device, sharing, timeout)
+        return self._serve(name, handler, False, plan, threads, device, sharing, timeout)
 
     async def serve_async(
         self,
@@ -118,7 +118,7 @@ class HubServices(HubChannels):
         )
         return await in_thread(
             Deadline("serve", timeout),
-            lambda: self._serve(name, handler, plan, tasks, device, sharing, timeout),
+            lambda: self._serve(name, handler, True, plan, tasks, device, sharing, timeout),
             lambda service: service.close(),
         )
 
@@ -160,6 +160,7 @@ class HubServices(HubChannels):
         self,
         name: str,
         handler: Any,
+        is_async: bool,
         plan: ServicePlan,
         make_runner: Callable[[Finish], Runner],
         device: str,
@@ -173,6 +174,11 @@ class HubServices(HubChannels):
         check_service_name(name)
         if not callable(handler):
             raise TypeError(f"handler must be a function, not {handler!r}")
+        from inspect import iscoroutinefunction
+
+        if iscoroutinefunction(handler) != is_async:
+            kind, call = ("an ordinary", "serve") if is_async else ("a coroutine", "serve_async")
+            raise TypeError(f"handler is {kind} function: use {call}()")
         service = Service(self, name, plan, make_runner)  # type: ignore[arg-type]
         try:
             offers = WorkerOffers(service, self, device, sharing, timeout)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from ..channel_message import Message
 from ..channel_slot import Slot
 from ..errors import CudaIpcError
 from .claim import ClientChannels
-from .client_call import Ask, Call, Outcome, outcome_of, report_of
+from .client_call import Ask, Call, Outcome, outcome_of, refuse_coroutine, report_of
 from .envelope import (
     CANCEL,
     FAILED,
@@ -124,7 +124,7 @@ class ClientLink:
             assert slot is not None
             try:
                 if ask.fill is not None:
-                    ask.fill(SlotToFill(slot, self._lock))
+                    refuse_coroutine(ask.fill(SlotToFill(slot, self._lock)))
             except CudaIpcError:
                 if self.open:
                     raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._deadline import Deadline
 from .._protocol import DEFAULT_MS_REQUEST
-from ..errors import CudaIpcError, CudaIpcTimeout
+from ..errors import CudaIpcError
 from .closings import Closings
 from .envelope import ABANDONED, DROPPED, FAILED, REFUSED
 from .fair_queue import FairQueue
@@ -90,10 +90,9 @@ class Service:
         `timeout` is in seconds; None waits without a limit. Raises TIMEOUT; HUB_GONE if the hub
         has ended for good.
         """
-        if not self._ended.wait(timeout):
-            raise CudaIpcTimeout(
-                "TIMEOUT", f'Cannot wait for the end of service "{self.name}" within {timeout:g} s'
-            )
+        deadline = Deadline(f'wait for the end of service "{self.name}"', timeout)
+        if not self._ended.wait(deadline.remaining):
+            raise deadline.timed_out()
         if self._end is not None:
             raise self._end
 
