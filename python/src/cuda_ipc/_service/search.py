@@ -162,9 +162,7 @@ class WorkerSearch:
         known = self._far_workers() if self._far_workers is not None else []
         return ask_for_worker(self._hub.socket_path, self._service, known, limit)
 
-    def _use(
-        self, what: str, find: Callable[[Deadline], tuple[FoundOffer, str | None]]
-    ) -> bool:
+    def _use(self, what: str, find: Callable[[Deadline], tuple[FoundOffer, str | None]]) -> bool:
         """Claims an offer. Keeps why that could not be done, as the reason of `what`."""
         limit = Deadline(f'connect to a worker of "{self._service}"', DEFAULT_MS_REQUEST / 1000)
         with self._changed:
