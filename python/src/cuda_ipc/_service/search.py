@@ -148,7 +148,7 @@ class WorkerSearch:
             workers.discard(offer.worker)
             if self._is_closed or not self._wants(offer.worker):
                 continue
-            found |= self._use(offer.worker, lambda limit, offer=offer: (offer, None))
+            found |= self._use(offer.worker, _given(offer))
         for worker in workers:
             if self._wants(worker):
                 self._has_no_offer(worker)
@@ -195,6 +195,10 @@ class WorkerSearch:
         )
         with self._changed:
             self._unusable[worker] = CudaIpcError("READERS_FULL", message)
+
+
+def _given(offer: FoundOffer) -> Callable[[Deadline], tuple[FoundOffer, str | None]]:
+    return lambda _: (offer, None)
 
 
 def _words(error: CudaIpcError) -> str:
