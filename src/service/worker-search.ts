@@ -125,7 +125,8 @@ export class WorkerSearch {
     const deadline = new Deadline(
       `find workers of service "${this.#service}" on other machines`,
       { signal },
-      defaults.requestTimeoutMs,
+      // WHY not longer: meanwhile no new worker of this machine is found.
+      defaults.serviceClaimTimeoutMs,
     );
     try {
       // WHY here: whoever uses one machine loads none of it.

@@ -75,7 +75,17 @@ export class FarWorker {
     deadline: Deadline,
   ): Promise<FarWorker> {
     const link = await parts.links.to(machine, instance, deadline);
-    const claim = await link.call({ op: "claim", service, except: [...except] }, deadline);
+    const claiming = link.call(
+      { op: "claim", service, except: [...except] },
+      // A worker that is claimed too late must still be given back.
+      deadline.unlimited(),
+    );
+    const claim = await deadline.race(claiming, () => {
+      claiming.then(
+        (late) => leave(link, late),
+        () => {},
+      );
+    });
     let writer: ChannelWriter | undefined;
     try {
       const { worker, facts } = checkClaim(machine, service, claim);

@@ -107,6 +107,30 @@ describe("a bridge whose peer lies about services", { skip: skipWithoutEngines }
     }
   });
 
+  it("gives back a worker that was claimed too late", async () => {
+    let isAsked = false;
+    let answer = () => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const left = new Promise<void>((resolve) => {
+      hostile.answer = async (_, call) => {
+        if (call.op === "leave") resolve();
+        if (call.op !== "claim") return {};
+        isAsked = true;
+        await answered;
+        return claim;
+      };
+    });
+    const stop = new AbortController();
+    const asking = askBait(stop.signal);
+    await until("the machine is asked", () => isAsked);
+    stop.abort();
+    await assert.rejects(asking, { code: "ABORTED" });
+    answer();
+    await soon("the worker is given back", left);
+  });
+
   it("ends a link on which replies are not what they can be", async () => {
     const lies: readonly unknown[] = [
       { ...message, meta: envelope("reply", 77) },
@@ -205,8 +229,8 @@ describe("a bridge whose peer lies about services", { skip: skipWithoutEngines }
     }
   });
 
-  function askBait() {
-    return askForWorker(hub.socketPath, BAIT, [], new Deadline("ask", {}, 20_000));
+  function askBait(signal?: AbortSignal) {
+    return askForWorker(hub.socketPath, BAIT, [], new Deadline("ask", { signal }, 20_000));
   }
 
   /** A worker of the honest machine. */
