@@ -38,9 +38,8 @@ export async function machines(
     hubOfFrom: await site.connect(from),
     hubOfTo: await site.connect(to),
   };
-  const copies = await hostCopies(sides, places, scale);
+  const copies = await hostCopies(sides, places, scale, site.link);
   return [
-    { what: `the link is ${site.link}; machines`, value: 2, unit: "" },
     ...copies,
     ...(await messages(sides, places, scale)),
     ...(device === "host" ? [] : await onDevice(site, sides, device, copies, scale)),

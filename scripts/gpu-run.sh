@@ -24,6 +24,13 @@ for archive in sharp code; do
     unpack "$archive.tar" && tar -xf "$archive.tar" || exit 1
   fi
 done
+if [ -f engines.tar.xz ] && [ ! -d engines ]; then
+  mkdir engines && unpack engines.tar && tar -xf engines.tar -C engines || exit 1
+fi
+if [ -d engines ]; then
+  : "${NATS_SERVER:=$bundle/engines/nats-server}" "${CUDA_IPC_UCX:=$bundle/engines/libucx/lib/libucp.so.0}"
+  export NATS_SERVER CUDA_IPC_UCX
+fi
 PATH="$bundle:$PATH"
 export PATH
 exec ./node scripts/gpu-report.mjs "$out"

@@ -33,6 +33,7 @@ export async function hostCopies(
   sides: CopySides,
   places: readonly [Place, Place],
   { byteLength, rounds }: CopyOptions,
+  link: string,
 ): Promise<Row[]> {
   using c = new CPrograms("host");
   using copy = await Copies.of(sides, "host", byteLength);
@@ -56,12 +57,12 @@ export async function hostCopies(
   }
   const ours = best.rate("ours");
   const ratio = ours / best.rate(peers.new);
-  const size = `${byteLength / MiB} MiB`;
+  const what = `an array of ${byteLength / MiB} MiB over ${link}, best of ${rounds}`;
   return [
     ...Object.values(peers).map((what) => best.row(what)),
     {
       ...best.row("ours"),
-      what: `an array of ${size}, best of ${rounds}`,
+      what,
       comparedWith: peers.new,
       ratio,
       goal: `at least ${RATIO_MIN} times ${peers.new}`,

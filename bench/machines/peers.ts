@@ -87,7 +87,7 @@ export async function ucxPerftest(
   }
 }
 
-/** `Final: count, p50, average and overall us, average and overall MiB/s, average and overall 1/s` */
+/** `Final: count, us (p50, average, overall), MiB/s (average, overall), 1/s (both)` */
 function figuresIn(text: string): UcxFigures | undefined {
   const line = /^Final:\s+(.*)$/m.exec(text)?.[1];
   if (line === undefined) return undefined;

@@ -178,7 +178,7 @@ export class UcxWorker {
     if (started.state === "failed")
       return Promise.reject(ucxError(`${verb} a message`, started.status));
     const settled = this.#requests.add(started.request, verb, memory);
-    // WHY no turn: the worker is armed, so it wakes up for the rest. A turn takes eight system calls.
+    // WHY no turn, which takes eight system calls: the worker is armed, and wakes up for the rest.
     this.#requests.pollOne(started.request);
     return settled;
   }

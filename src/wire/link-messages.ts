@@ -50,7 +50,7 @@ const part = v.picklist(["data", "index"]);
 
 export type Part = v.InferOutput<typeof part>;
 
-export const frameSchema = v.union([
+const callSchema = v.variant("op", [
   /** The first frame from the side that asked for the link; later only keeps it alive. */
   v.strictObject({ ...id, op: v.literal("hello") }),
   /** Opens an object to be copied. It stays open until `end`, or until the link ends. */
@@ -90,6 +90,9 @@ export const frameSchema = v.union([
    * `requests` of the caller, and writes them for the worker whose replies are `channel`.
    */
   v.strictObject({ ...id, op: v.literal("attach"), channel: positive, requests: positive }),
+]);
+
+const answerSchema = v.variant("ok", [
   v.strictObject({ ...id, ok: v.literal(true), result: v.unknown() }),
   v.strictObject({
     ...id,
@@ -101,9 +104,17 @@ export const frameSchema = v.union([
   }),
 ]);
 
+/**
+ * A call or an answer. WHY not a union: it would try every call, with all its errors, before it
+ * finds that a frame is an answer.
+ */
+export const frameSchema = v.lazy((input) =>
+  typeof input === "object" && input !== null && "ok" in input ? answerSchema : callSchema,
+);
+
 export type Frame = v.InferOutput<typeof frameSchema>;
-export type LinkCall = Extract<Frame, { readonly op: string }>;
-export type LinkAnswer = Extract<Frame, { readonly ok: boolean }>;
+export type LinkCall = v.InferOutput<typeof callSchema>;
+export type LinkAnswer = v.InferOutput<typeof answerSchema>;
 
 export const callResults = {
   hello: v.strictObject({}),

@@ -2,8 +2,8 @@
  * Seals the small messages of a link, so that only the two bridges can make them. Both know the
  * secrets, which went through NATS. A frame in memory:
  *
- *     | sequence: 8 bytes, from 1 | size of the JSON: 4 bytes | JSON in UTF-8 | bytes of a message |
- *     | HMAC-SHA256 of all that: 32 bytes |
+ *     | sequence, from 1: 8 bytes | size of the JSON: 4 bytes | JSON in UTF-8 |
+ *     | bytes of a message | HMAC-SHA256 of all before it: 32 bytes |
  *
  * Each direction has its own key, and each link new secrets, so no frame can be repeated, left out
  * or sent back.

@@ -6,12 +6,13 @@ import { Actor } from "../../support/actor.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
+import { slowCopies, untilCopying } from "../../support/machines/until-copying.js";
 import { soon, until } from "../../support/until.js";
 
 const isSkipped = skipWithoutEngines;
 
 /** Large enough that a signal reaches a bridge while it is copied. */
-const BYTES = 256 * 1024 * 1024;
+const BYTES = 128 * 1024 * 1024;
 
 interface Site extends AsyncDisposable {
   readonly nats: TestNats;
@@ -23,7 +24,8 @@ interface Site extends AsyncDisposable {
 
 async function linkedMachines(): Promise<Site> {
   const nats = await TestNats.start();
-  const one = await TestMachine.start("one", nats, { args: ["--announce", "*"] });
+  const args = ["--announce", "*"];
+  const one = await TestMachine.start("one", nats, { args, env: slowCopies });
   const other = await TestMachine.start("other", nats);
   const hubOfOne = await one.connect();
   const hubOfOther = await other.connect();
@@ -55,11 +57,7 @@ async function fetching({ one, other, hubOfOther }: Site) {
   await one.says('announced: "large"');
   const opening = hubOfOther.open("large", { from: "any", dtype: "uint8" });
   opening.catch(() => {});
-  await until("a part of it is copied", async () => {
-    const { out } = await other.run("bridge", "status", "--json");
-    const [fetch] = JSON.parse(out).fetches;
-    return fetch !== undefined && fetch.doneBytes > 0;
-  });
+  await untilCopying(other);
   // In an object, because an async function would wait for it.
   return { opening };
 }

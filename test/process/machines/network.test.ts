@@ -5,9 +5,10 @@ import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
 import { TestNetwork } from "../../support/machines/test-network.js";
+import { slowCopies, untilCopying } from "../../support/machines/until-copying.js";
 import { soon, until } from "../../support/until.js";
 
-const BYTES = 256 * 1024 * 1024;
+const BYTES = 128 * 1024 * 1024;
 /** The most that a fetch may wait for a network that is cut: silence, then no way back. */
 const LIMIT_MS = 29_000;
 
@@ -48,7 +49,8 @@ async function twoNetworks(): Promise<Site> {
   const network = new TestNetwork();
   const nats = await TestNats.start(["-js"], network.address);
   const args = ["--announce", "*"];
-  const one = await TestMachine.start("one", nats, { args, within: network.join() });
+  const sends = { args, env: slowCopies };
+  const one = await TestMachine.start("one", nats, { ...sends, within: network.join() });
   const other = await TestMachine.start("other", nats, { within: network.join() });
   return {
     network,
@@ -73,9 +75,6 @@ async function beginFetch({ one, other }: Site) {
   const hub = await other.connect();
   const opening = hub.open("large", { from: "any", dtype: "uint8" });
   opening.catch(() => {});
-  await until("a part of it is copied", async () => {
-    const { out } = await other.run("bridge", "status", "--json");
-    return JSON.parse(out).fetches[0]?.doneBytes > 0;
-  });
+  await untilCopying(other);
   return { opening, hub };
 }
