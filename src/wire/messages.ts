@@ -24,11 +24,12 @@ export type Lifetime = v.InferOutput<typeof lifetimeSchema>;
 
 /**
  * With which other users an object is shared: none, the owner's group, or all that the hub serves;
- * and their access.
+ * and their access. `machines`: its owner wants other machines to see it. The hub only tells so.
  */
 export const sharingSchema = v.strictObject({
   with: v.picklist(["private", "group", "all"]),
   access,
+  machines: v.optional(v.boolean()),
 });
 
 export type Sharing = v.InferOutput<typeof sharingSchema>;

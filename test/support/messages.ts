@@ -107,6 +107,8 @@ const sharings: readonly Sharing[] = [
   { with: "private", access: "read" },
   { with: "group", access: "read" },
   { with: "all", access: "read-write" },
+  { with: "private", access: "read", machines: true },
+  { with: "all", access: "read", machines: false },
 ];
 const sharedFrame = { name: "frame", lifetime: "held", descriptor: hostArray } as const;
 

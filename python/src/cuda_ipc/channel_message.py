@@ -76,7 +76,7 @@ class Message(Taken):
         """Whether its data are there. Only with a stream does a message come before them.
 
         Raises PEER_GONE if its writer died before: what was computed from it is worthless. It can
-        be asked until the reader is closed. Raises CLOSED.
+        still be asked after `release()`, and after the reader was closed.
         """
         return self._reader._is_ready(self)
 

@@ -5,7 +5,6 @@
 import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
 import { releaseAll } from "../../base/scope.js";
-import type { ChannelReader } from "../../channel/channel-reader.js";
 import type { ReceivedSlot } from "../../channel/received-slot.js";
 import type { Hub } from "../../client/hub.js";
 import { takePiece } from "../../gpu/transfer/piece-transfer.js";
@@ -13,6 +12,7 @@ import { crc32At } from "../../os/host-memory.js";
 import type { UcxMemory } from "../../ucx/ucx-worker.js";
 import type { CallResult } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
+import type { LentReader } from "../link/machine-link.js";
 import type { CallOf, Export } from "../transfer/export-server.js";
 
 export interface ChannelServerParts {
@@ -24,7 +24,7 @@ export interface ChannelServerParts {
 }
 
 interface Joined {
-  readonly reader: ChannelReader;
+  readonly lent: LentReader;
   /** Settles when all calls so far are answered. */
   turn: Promise<unknown>;
 }
@@ -53,14 +53,11 @@ export class ChannelServer {
     const record = this.#parts.announced(name);
     if (record === undefined)
       throw new CudaIpcError("NOT_FOUND", `Cannot ${attempt}: it is not announced`);
-    if (this.#joined.size + this.#opening >= limits.exportsPerLinkMax) {
-      const found = `${limits.exportsPerLinkMax} are carried already (exportsPerLinkMax)`;
-      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot ${attempt}: ${found}`);
-    }
-    this.#opening += 1;
-    try {
+    let sequence = 0;
+    const { channel } = await this.lendOpened(attempt, async () => {
       using observer = await this.#hub.observeChannel(name, { wait: false });
-      const { committed } = observer.statistics();
+      // What comes during the open counts as missed.
+      sequence = observer.statistics().committed;
       const reader = await this.#hub.openChannel(name, { wait: false, spinMs: 0 });
       try {
         // After the open, because a later channel may have taken the name before it.
@@ -69,32 +66,66 @@ export class ChannelServer {
           const found = `object ${object} has been replaced by ${now}`;
           throw new CudaIpcError("STALE_HANDLE", `Cannot ${attempt}: ${found}`);
         }
-        if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the link has ended`);
+        return { reader, close: () => reader.close() };
       } catch (error) {
         reader.close();
         throw error;
       }
-      this.#lastId += 1;
-      this.#joined.set(this.#lastId, { reader, turn: Promise.resolve() });
-      // What came during the open counts as missed.
-      return { channel: this.#lastId, sequence: committed };
+    });
+    return { channel, sequence };
+  }
+
+  /**
+   * Lends what `open` opens.
+   * @throws LIMIT_EXCEEDED; CLOSED if the link has ended meanwhile
+   */
+  async lendOpened<Lent extends LentReader>(
+    attempt: string,
+    open: () => Promise<Lent>,
+  ): Promise<{ readonly channel: number; readonly lent: Lent }> {
+    if (this.#joined.size + this.#opening >= limits.exportsPerLinkMax) {
+      const found = `${limits.exportsPerLinkMax} are carried already (exportsPerLinkMax)`;
+      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot ${attempt}: ${found}`);
+    }
+    this.#opening += 1;
+    try {
+      const lent = await open();
+      return { channel: this.lend(lent), lent };
     } finally {
       this.#opening -= 1;
     }
   }
 
+  /** Lets the other machine read a channel. Takes it over. @throws CLOSED */
+  lend(lent: LentReader): number {
+    if (!this.#open) {
+      lent.close();
+      const found = "the link has ended";
+      throw new CudaIpcError("CLOSED", `Cannot carry "${lent.reader.label}": ${found}`);
+    }
+    this.#lastId += 1;
+    this.#joined.set(this.#lastId, { lent, turn: Promise.resolve() });
+    return this.#lastId;
+  }
+
+  /** Ends a loan, if it has not ended. */
+  takeBack(channel: number): void {
+    const joined = this.#joined.get(channel);
+    this.#joined.delete(channel);
+    joined?.lent.close();
+  }
+
   next({ channel, tag }: CallOf<"next">): Promise<Answer> {
     const joined = this.#find(channel);
     const untilMs = performance.now() + ANSWER_MS;
-    const answer = joined.turn.then(() => this.#take(joined.reader, tag, untilMs));
+    const answer = joined.turn.then(() => this.#take(joined.lent, tag, untilMs));
     joined.turn = answer.catch(() => {});
     return answer;
   }
 
   leave({ channel }: CallOf<"leave">): CallResult<"leave"> {
-    const { reader } = this.#find(channel);
-    this.#joined.delete(channel);
-    reader.close();
+    this.#find(channel);
+    this.takeBack(channel);
     return {};
   }
 
@@ -105,9 +136,9 @@ export class ChannelServer {
     this.#joined.clear();
     releaseAll(
       open.map(
-        ({ reader }) =>
+        ({ lent }) =>
           () =>
-            reader.close(),
+            lent.close(),
       ),
     );
   }
@@ -118,11 +149,11 @@ export class ChannelServer {
     throw new CudaIpcError("NOT_FOUND", `Cannot read channel ${channel}: it is not joined`);
   }
 
-  async #take(reader: ChannelReader, tag: string, untilMs: number): Promise<Answer> {
+  async #take(lent: LentReader, tag: string, untilMs: number): Promise<Answer> {
     try {
       const timeoutMs = Math.max(1, untilMs - performance.now());
-      const slot = await reader.next({ timeoutMs });
-      return slot === undefined ? { state: "ended", gone: false } : this.#give(reader, slot, tag);
+      const slot = await lent.reader.next({ timeoutMs });
+      return slot === undefined ? { state: "ended", gone: false } : this.#give(lent, slot, tag);
     } catch (error) {
       if (hasCode(error, "TIMEOUT")) return { state: "idle" };
       if (hasCode(error, "PEER_GONE")) return { state: "ended", gone: true };
@@ -130,7 +161,7 @@ export class ChannelServer {
     }
   }
 
-  async #give(reader: ChannelReader, slot: ReceivedSlot, tag: string): Promise<Answer> {
+  async #give({ reader, metaOf }: LentReader, slot: ReceivedSlot, tag: string): Promise<Answer> {
     let isExported = false;
     try {
       const { sequence, byteLength, array } = slot;
@@ -140,7 +171,7 @@ export class ChannelServer {
         sequence,
         byteLength,
         shape: isSame(array.shape, reader.shape) ? null : [...array.shape],
-        meta: Buffer.from(slot.meta).toString("base64"),
+        meta: Buffer.from(metaOf?.(slot.meta) ?? slot.meta).toString("base64"),
         metaIsJson: slot.json !== undefined,
         export: null,
         crc: 0,

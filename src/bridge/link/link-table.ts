@@ -21,7 +21,7 @@ import {
 import { MACHINES_VERSION } from "../../wire/machine-records.js";
 import type { NameStore } from "../names/name-store.js";
 import { FrameSeal, type LinkSide } from "./frame-seal.js";
-import { type AnswerCall, MachineLink, peerGone } from "./machine-link.js";
+import { type LinkServer, MachineLink, peerGone } from "./machine-link.js";
 
 export interface LinkTableParts {
   readonly machine: string;
@@ -29,8 +29,8 @@ export interface LinkTableParts {
   readonly context: UcxContext;
   readonly store: NameStore;
   readonly log: (line: string) => void;
-  /** Answers the calls on one link, until it ends. */
-  serve(link: () => MachineLink): AnswerCall;
+  /** What this machine does for the other side of a link, until it ends. */
+  serve(link: () => MachineLink): LinkServer;
 }
 
 type Meeting = Omit<LinkRequest, "op">;
@@ -152,11 +152,11 @@ export class LinkTable {
     const seal = new FrameSeal([first ?? Buffer.of(), second ?? Buffer.of()], side);
     let link: MachineLink | undefined;
     worker.connect(Buffer.from(other.address, "base64"), (failure) => link?.fail(failure));
-    const serve = this.#parts.serve(() => {
+    const server = this.#parts.serve(() => {
       if (link === undefined) throw new TypeError("a call before the link is there");
       return link;
     });
-    link = new MachineLink(other.machine, worker, seal, serve);
+    link = new MachineLink(other.machine, worker, seal, server);
     return link;
   }
 

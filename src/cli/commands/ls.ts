@@ -29,7 +29,7 @@ const columns: readonly Column[] = [
   { title: "AGE", align: "right" },
 ];
 
-/** Shown only if an object belongs to another user or is shared with one. */
+/** Shown only if an object belongs to another user, or is shared with one or with machines. */
 const sharingColumns: readonly Column[] = [{ title: "USER" }, { title: "SHARED" }];
 
 /** Only on a terminal: a program needs whole names. */
@@ -71,7 +71,8 @@ async function ls(
   const nowMs = Date.now();
   const nameWidthMax = terminal.isRead ? NAME_WIDTH_MAX : Number.POSITIVE_INFINITY;
   const severalUsers = objects.some(
-    ({ ownerUid, sharing }) => ownerUid !== process.geteuid?.() || sharing.with !== "private",
+    ({ ownerUid, sharing }) =>
+      ownerUid !== process.geteuid?.() || sharing.with !== "private" || sharing.machines === true,
   );
   const [titles = "", ...lines] = formatTable(
     severalUsers ? [...columns, ...sharingColumns] : columns,

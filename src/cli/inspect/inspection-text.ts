@@ -123,8 +123,12 @@ function objectRows({ object }: Inspection): Row[] {
     ["lifetime", `${lifetime}: ${ends}`],
     ["leases", String(leases)],
     ["owner", `${userWords(ownerUid)}${ownerPid === null ? "" : `, process ${ownerPid}`}`],
-    ["sharing", sharing.with === "private" ? "private: only for this user" : sharingWords(sharing)],
+    ["sharing", isOnlyForUser(sharing) ? "private: only for this user" : sharingWords(sharing)],
   ];
+}
+
+function isOnlyForUser({ with: users, machines }: Inspection["object"]["sharing"]): boolean {
+  return users === "private" && machines !== true;
 }
 
 function memoryRows(descriptor: Descriptor, { device, metadata }: OpenedFacts): Row[] {

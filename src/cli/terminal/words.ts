@@ -25,9 +25,10 @@ export function userWords(uid: number): string {
   return userName(uid) ?? `user ${uid}`;
 }
 
-/** Which other users may open an object: `group, read`, or `private` if none may. */
-export function sharingWords({ with: users, access }: ObjectSummary["sharing"]): string {
-  return users === "private" ? users : `${users}, ${access}`;
+/** Who else may open an object: `group, read, machines`, or `private` if nobody may. */
+export function sharingWords({ with: users, access, machines }: ObjectSummary["sharing"]): string {
+  const words = users === "private" ? users : `${users}, ${access}`;
+  return machines === true ? `${words}, machines` : words;
 }
 
 /** `host`, or the start of the GPU's UUID. Ordinals differ between processes, UUIDs do not. */

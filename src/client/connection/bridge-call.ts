@@ -1,13 +1,19 @@
-/** Asks the bridge of this machine: to fetch a name, and what it knows of other machines. */
+/**
+ * Asks the bridge of this machine: to fetch a name, for a worker of another machine, and what it
+ * knows of other machines.
+ */
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, SystemError } from "../../base/errors.js";
 import { PeerLink, refusedBy } from "../../peer/peer-link.js";
 import {
+  type BridgeRequest,
   type BridgeStatus,
   bridgeSocketPath,
+  type OfferedWorker,
   type PullReply,
   pullReplySchema,
   statusReplySchema,
+  workerReplySchema,
 } from "../../wire/bridge-messages.js";
 import { decodePeerMessage } from "../../wire/codec.js";
 
@@ -52,6 +58,25 @@ export async function pullName(
   } finally {
     signal?.removeEventListener("abort", stop);
   }
+}
+
+/**
+ * Asks for an offer of a worker on another machine, which waits a while on this machine's hub.
+ * @param except workers that are not wanted
+ * @throws BRIDGE_UNAVAILABLE; NOT_FOUND if no machine has a free one; PEER_GONE, TIMEOUT, ABORTED
+ */
+export async function askForWorker(
+  hubSocketPath: string,
+  service: string,
+  except: readonly string[],
+  deadline: Deadline,
+): Promise<OfferedWorker> {
+  using link = connectToBridge(hubSocketPath);
+  const request: BridgeRequest = { v: VERSION, op: "worker", service, except: [...except] };
+  const { bytes } = await link.request(request, deadline);
+  const reply = decodePeerMessage("the bridge's answer", workerReplySchema, bytes);
+  if (!reply.ok) throw refusedBy(reply);
+  return reply;
 }
 
 /** @throws BRIDGE_UNAVAILABLE, TIMEOUT, ABORTED */

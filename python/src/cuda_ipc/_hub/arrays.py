@@ -37,7 +37,7 @@ class HubArrays(Session):
         *,
         device: str = "host",
         pinned: bool = False,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
         """New memory for one array, all zero on the host. Fill it, then `publish()`.
@@ -68,7 +68,7 @@ class HubArrays(Session):
         shape: Shape | None = None,
         device: str = "host",
         pinned: bool = False,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
         """Creates an array, copies `data` into it and publishes it.
@@ -143,7 +143,7 @@ class HubArrays(Session):
         *,
         device: str = "host",
         pinned: bool = False,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedBundle:
         """New memory for many arrays, given as `{name: (dtype, shape)}`. Fill, then `publish()`.

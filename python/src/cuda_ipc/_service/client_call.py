@@ -15,6 +15,8 @@ class Ask(NamedTuple):
     """What is asked. `fill` writes it into a slot; None for a request with meta alone."""
 
     fill: Callable[[SlotToFill], object] | None
+    #: Whether the CPU fills it at once, and so must not overtake a stream that uses the slot.
+    is_copied: bool
     meta: Any
     shape: int | Sequence[int] | None
     byte_length: int | None
@@ -70,8 +72,8 @@ def ask_of(data: Any, meta: Any, shape: int | Sequence[int] | None, byte_length:
     if data is None:
         if shape is not None or byte_length is not None:
             raise TypeError("a request without data has no shape and no byte_length")
-        return Ask(None, meta, None, None)
+        return Ask(None, False, meta, None, None)
     if callable(data):
-        return Ask(data, meta, shape, byte_length)
+        return Ask(data, False, meta, shape, byte_length)
     size = memoryview(data).nbytes if shape is None and byte_length is None else byte_length
-    return Ask(lambda slot: slot.write(data), meta, shape, size)
+    return Ask(lambda slot: slot.write(data), True, meta, shape, size)
