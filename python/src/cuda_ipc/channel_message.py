@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from ._json import parse_json
 from ._protocol import FLAG_JSON
 from ._ring_message import Taken
 from .arrays import Array
@@ -35,7 +35,7 @@ class Message(Taken):
     @property
     def json(self) -> Any:
         """The meta as the value that was given; None if it is bytes, or there is none."""
-        return json.loads(self.meta) if self.flags & FLAG_JSON else None
+        return parse_json(self.meta) if self.flags & FLAG_JSON else None
 
     @property
     def data(self) -> memoryview:

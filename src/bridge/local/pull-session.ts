@@ -67,6 +67,11 @@ export class PullSession {
     this.#news = undefined;
     this.#isAsked = false;
     this.#sentMs = performance.now();
-    this.#client.send({ v: 1, ok: true, ...news });
+    try {
+      this.#client.send({ v: 1, ok: true, ...news });
+    } catch (error) {
+      // It does not read. WHY caught: a timer and a fetch have no caller who would.
+      this.#client.refuse(error);
+    }
   }
 }
