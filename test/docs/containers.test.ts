@@ -59,7 +59,9 @@ async function parsed(file: string): Promise<Manifest[]> {
 }
 
 function podsOf(manifests: readonly Manifest[]): PodSpec[] {
-  return manifests.flatMap(({ spec }) => (spec === undefined ? [] : [spec.template?.spec ?? spec]));
+  return manifests
+    .flatMap(({ spec }) => (spec === undefined ? [] : [spec.template?.spec ?? spec]))
+    .filter(({ containers }) => containers !== undefined);
 }
 
 function socketOf({ env = [] }: Container): string | undefined {
