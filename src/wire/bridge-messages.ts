@@ -37,8 +37,16 @@ export const bridgeRequestSchema = v.variant("op", [
 export type BridgeRequest = v.InferOutput<typeof bridgeRequestSchema>;
 
 const pulling = v.variant("state", [
-  /** No machine has announced the name yet, or the one that did is gone. */
-  v.strictObject({ ...head, ok: v.literal(true), state: v.literal("waiting") }),
+  /**
+   * No machine has announced the name yet, or the one that did is gone. Told again when NATS ceases
+   * to answer the bridge, and when it answers again.
+   */
+  v.strictObject({
+    ...head,
+    ok: v.literal(true),
+    state: v.literal("waiting"),
+    namesAway: v.boolean(),
+  }),
   v.strictObject({
     ...head,
     ok: v.literal(true),
@@ -79,6 +87,15 @@ const knownName = v.strictObject({
   byteLength: count,
 });
 
+const copyUnderWay = v.strictObject({
+  name: word,
+  machine: word,
+  doneBytes: count,
+  totalBytes: count,
+  /** Over the last seconds. */
+  bytesPerSecond: count,
+});
+
 const statusReply = v.strictObject({
   ...head,
   ok: v.literal(true),
@@ -89,9 +106,7 @@ const statusReply = v.strictObject({
   transports: v.array(word),
   machines: v.array(v.strictObject({ machine: word, alive: v.boolean(), names: count })),
   machinesLeftOut: count,
-  fetches: v.array(
-    v.strictObject({ name: word, machine: word, doneBytes: count, totalBytes: count }),
-  ),
+  fetches: v.array(copyUnderWay),
   /** Names of this machine that another machine has announced before. */
   refused: v.array(v.strictObject({ name: word, machine: word })),
   /** Sorted by name. Pass `next` as `after` to get the following page. */
@@ -101,5 +116,6 @@ const statusReply = v.strictObject({
 
 export const statusReplySchema = v.union([statusReply, refusalSchema]);
 export type BridgeStatus = v.InferOutput<typeof statusReply>;
+export type CopyUnderWay = v.InferOutput<typeof copyUnderWay>;
 
 export type BridgeMessage = BridgeRequest | PullReply | OfferedWorker | BridgeStatus;

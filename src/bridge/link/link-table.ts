@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { Deadline } from "../../base/deadline.js";
-import { CudaIpcError, messageOf } from "../../base/errors.js";
+import { CudaIpcError, hasCode, messageOf } from "../../base/errors.js";
 import { defaults, limits } from "../../base/limits.js";
 import { acquireIn } from "../../base/scope.js";
 import { refusedBy } from "../../peer/peer-link.js";
@@ -162,13 +162,23 @@ export class LinkTable {
 
   /** Says which engine did not get through. */
   #explained(machine: string, error: unknown, hasMet: boolean): unknown {
-    const isLate = error instanceof CudaIpcError && error.code === "TIMEOUT";
-    if (!isLate) return error;
     const { context } = this.#parts;
+    const ucx = `UCX ${context.version} (${context.transports().join(", ")})`;
+    if (hasCode(error, "UNSUPPORTED")) return unreachable(machine, ucx, error);
+    if (!hasCode(error, "TIMEOUT")) return error;
     const found = hasMet
-      ? `it answers over NATS, but not over UCX ${context.version} ` +
-        `(${context.transports().join(", ")})`
+      ? `it answers over NATS, but not over ${ucx}`
       : "it does not answer over NATS";
     return peerGone(machine, found, error);
   }
+}
+
+function unreachable(machine: string, ucx: string, cause: unknown): CudaIpcError {
+  const found = `it has no transport in common with ${ucx}`;
+  return new CudaIpcError("UNSUPPORTED", `Cannot reach machine "${machine}": ${found}`, {
+    cause,
+    remedy:
+      "Compare the transports in `cuda-ipc bridge status` of both machines, and check UCX_TLS and " +
+      "UCX_NET_DEVICES.",
+  });
 }

@@ -14,7 +14,8 @@ export class PullSession {
   readonly #client: PeerClient;
   readonly #stop = new AbortController();
   #news: PullState | undefined;
-  #lastState: PullState["state"] | undefined;
+  /** The last news, if it was of a wait. */
+  #waiting: (PullState & { readonly state: "waiting" }) | undefined;
   #isAsked = true;
   #sentMs = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
@@ -49,8 +50,9 @@ export class PullSession {
 
   #tell(state: PullState): void {
     // A wait goes on until something else happens.
-    if (state.state === "waiting" && this.#lastState === "waiting") return;
-    this.#lastState = state.state;
+    const waiting = state.state === "waiting" ? state : undefined;
+    if (waiting !== undefined && waiting.namesAway === this.#waiting?.namesAway) return;
+    this.#waiting = waiting;
     this.#news = state;
     this.#flush();
   }

@@ -7,6 +7,7 @@ import type { ChannelStatistics } from "../../channel/channel-observer.js";
 import type { Inspection } from "../../client/hub-options.js";
 import type { Placement } from "../../client/objects/placement.js";
 import { removalOf } from "../../watch/removal.js";
+import type { CopyUnderWay } from "../../wire/bridge-messages.js";
 import { channelRows, readerLines } from "../channel/channel-text.js";
 import type { Descriptor, Mechanism } from "../join-hub.js";
 import { printable } from "../terminal/printable.js";
@@ -17,6 +18,7 @@ import {
   ageWords,
   arrayWords,
   contentWords,
+  copyWords,
   plural,
   sharingWords,
   sizeWords,
@@ -36,6 +38,8 @@ export interface ArrayFacts {
 
 /** Facts that the hub does not have. */
 export interface OpenedFacts {
+  /** How far the copy of another machine's object is that this one will be. */
+  readonly copy?: CopyUnderWay;
   /** Why this process could not read the memory. */
   readonly unreadable?: string;
   /** Where this process maps the memory. */
@@ -131,7 +135,7 @@ function isOnlyForUser({ with: users, machines }: Inspection["object"]["sharing"
   return users === "private" && machines !== true;
 }
 
-function memoryRows(descriptor: Descriptor, { device, metadata }: OpenedFacts): Row[] {
+function memoryRows(descriptor: Descriptor, { copy, device, metadata }: OpenedFacts): Row[] {
   const { byteLength, allocationByteLength, mechanism, content } = descriptor;
   const allocated = sizeWords(allocationByteLength);
   const size = `${sizeWords(byteLength)} of content in ${allocated} of memory`;
@@ -153,6 +157,7 @@ function memoryRows(descriptor: Descriptor, { device, metadata }: OpenedFacts): 
       "replica of",
       `object ${object} of machine ${machine}, copied by this one's bridge`,
     ]);
+    if (copy !== undefined) rows.push(["copied so far", copyWords(copy)]);
   }
   if (content.kind === "array") rows.push(...layoutRows(content.array));
   for (const [key, text] of Object.entries(metadata ?? {}))

@@ -3,12 +3,13 @@
  * knows of other machines.
  */
 import type { Deadline } from "../../base/deadline.js";
-import { CudaIpcError, SystemError } from "../../base/errors.js";
+import { CudaIpcError, hasCode, SystemError } from "../../base/errors.js";
 import { PeerLink, refusedBy } from "../../peer/peer-link.js";
 import {
   type BridgeRequest,
   type BridgeStatus,
   bridgeSocketPath,
+  type CopyUnderWay,
   type OfferedWorker,
   type PullReply,
   pullReplySchema,
@@ -16,6 +17,7 @@ import {
   workerReplySchema,
 } from "../../wire/bridge-messages.js";
 import { decodePeerMessage } from "../../wire/codec.js";
+import type { Refusal } from "../../wire/peer-messages.js";
 
 export interface PullOptions {
   readonly deadline: Deadline;
@@ -41,20 +43,26 @@ export async function pullName(
   using link = connectToBridge(hubSocketPath);
   const stop = () => link.close();
   signal?.addEventListener("abort", stop, { once: true });
+  let namesAway = false;
   try {
     signal?.throwIfAborted();
     let limit = deadline;
     let packet = await link.request({ v: VERSION, op: "pull", name, wait }, limit);
     for (;;) {
       const reply = decodePeerMessage("the bridge's answer", pullReplySchema, packet.bytes);
-      if (!reply.ok) throw refusedBy(reply);
+      if (!reply.ok) throw refusal(reply);
       if (reply.state === "done") return reply;
+      namesAway = reply.state === "waiting" && reply.namesAway;
       if (reply.state === "fetching") {
         onProgress?.(reply);
         if (!isLimited) limit = deadline.withoutTimeout();
       }
       packet = await link.request({ v: VERSION, op: "next" }, limit);
     }
+  } catch (error) {
+    if (!namesAway || !hasCode(error, "TIMEOUT")) throw error;
+    const found = "NATS does not answer this machine's bridge, so nothing new is found";
+    throw deadline.timedOut(found, error);
   } finally {
     signal?.removeEventListener("abort", stop);
   }
@@ -79,20 +87,48 @@ export async function askForWorker(
   return reply;
 }
 
+/** The usual remedy for a name that is not found is to list those of this machine. */
+function refusal(reply: Refusal): CudaIpcError {
+  const error = refusedBy(reply);
+  if (error.code !== "NOT_FOUND") return error;
+  const remedy =
+    "List what machines announce: cuda-ipc bridge status. The bridge of its machine needs " +
+    "--announce with a pattern that matches the name.";
+  return new CudaIpcError("NOT_FOUND", error.message, { remedy });
+}
+
 /** @throws BRIDGE_UNAVAILABLE, TIMEOUT, ABORTED */
 export async function askBridge(hubSocketPath: string, deadline: Deadline): Promise<BridgeStatus> {
   using link = connectToBridge(hubSocketPath);
   const names: BridgeStatus["names"] = [];
   let after: string | undefined;
   for (;;) {
-    const page = after === undefined ? {} : { after };
-    const { bytes } = await link.request({ v: VERSION, op: "status", ...page }, deadline);
-    const reply = decodePeerMessage("the bridge's answer", statusReplySchema, bytes);
-    if (!reply.ok) throw refusedBy(reply);
-    names.push(...reply.names);
-    if (reply.next === null) return { ...reply, names };
-    after = reply.next;
+    const page = await askPage(link, after, deadline);
+    names.push(...page.names);
+    if (page.next === null) return { ...page, names };
+    after = page.next;
   }
+}
+
+/** What the bridge is copying now. @throws BRIDGE_UNAVAILABLE, TIMEOUT, ABORTED */
+export async function askCopies(
+  hubSocketPath: string,
+  deadline: Deadline,
+): Promise<readonly CopyUnderWay[]> {
+  using link = connectToBridge(hubSocketPath);
+  return (await askPage(link, undefined, deadline)).fetches;
+}
+
+async function askPage(
+  link: PeerLink,
+  after: string | undefined,
+  deadline: Deadline,
+): Promise<BridgeStatus> {
+  const page = after === undefined ? {} : { after };
+  const { bytes } = await link.request({ v: VERSION, op: "status", ...page }, deadline);
+  const reply = decodePeerMessage("the bridge's answer", statusReplySchema, bytes);
+  if (!reply.ok) throw refusedBy(reply);
+  return reply;
 }
 
 function connectToBridge(hubSocketPath: string): PeerLink {
