@@ -1,7 +1,7 @@
 /**
  * Reads and writes arrays with gaps between their elements. A read copies whole ranges of memory,
- * gaps included, in pieces, and the CPU picks out the elements. A write touches only the elements,
- * because the gaps may belong to another array.
+ * small gaps included, in pieces, and the CPU picks out the elements. A write touches only the
+ * elements, because the gaps may belong to another array.
  */
 import { type BoundedPart, boundedParts } from "../../array/bounded-parts.js";
 import { contiguousRuns } from "../../array/coalesced-axes.js";
@@ -16,6 +16,8 @@ import { download, upload } from "../transfer/byte-transfer.js";
 
 /** A write yields to the event loop after this many copies. */
 const COPIES_PER_TURN = 64;
+/** A GPU copies this much in about the time that the start of another copy takes. */
+const GAP_BYTES_MAX = 64 * 1024;
 
 /** Fills `target` with the elements in C order. */
 export async function readStrided(
@@ -27,7 +29,8 @@ export async function readStrided(
   checkWait(options);
   const { cpuVisible } = buffer.device;
   await buffer.use("read", options, async (mapped, deadline) => {
-    for (const part of boundedParts(layout, limits.stagingBytes)) {
+    const gapBytesMax = cpuVisible ? undefined : GAP_BYTES_MAX;
+    for (const part of boundedParts(layout, limits.stagingBytes, gapBytesMax)) {
       deadline.check();
       const { low, high } = byteSpan(part.memory);
       if (cpuVisible) {
