@@ -36,10 +36,11 @@ async function dashboard(options: DashboardOptions, context: CommandContext): Pr
   const { listen: address = { host: "127.0.0.1", port: 0 }, socket } = options;
   const { terminal, signal, interruption } = context;
   await using watch = new HubWatch({ socket, program: "cuda-ipc dashboard" });
+  await using actions = new ObjectActions(socket);
   const access = new WebAccess();
   await using server = await WebServer.listen({
     address,
-    handler: dashboardHandler(access, new LiveFeed(watch, signal), new ObjectActions(socket)),
+    handler: dashboardHandler(access, new LiveFeed(watch, signal), actions),
     signal,
     onError: (error) => {
       // The limits of the server end a page that does not read.
