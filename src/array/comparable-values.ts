@@ -27,7 +27,12 @@ export function comparableValues(
 
 /** As float64. 64-bit integers are rounded. */
 export function comparableNumbers(dtype: DType, bytes: Uint8Array): Float64Array {
-  return Float64Array.from<number | bigint>(comparableValues(dtype, bytes), Number);
+  const values = comparableValues(dtype, bytes);
+  if (!(values instanceof BigInt64Array || values instanceof BigUint64Array))
+    return new Float64Array(values);
+  const numbers = new Float64Array(values.length);
+  for (let i = 0; i < values.length; i += 1) numbers[i] = Number(values[i]);
+  return numbers;
 }
 
 /**
