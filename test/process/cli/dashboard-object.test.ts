@@ -94,7 +94,7 @@ describe("the page of an object", { skip }, () => {
     await dialog.getByRole("button", { name: /^bias/ }).click();
     await dialog.getByText("No picture: it has fewer than two axes.").waitFor();
     await dialog.getByRole("img", { name: "Most are 0: 100 of 300" }).waitFor();
-    assert.equal(await dialog.locator("#histogram .bar").count(), 3);
+    assert.equal(await dialog.locator("#histogram .count").count(), 3);
     assert.deepEqual(problems, []);
     await hub.close();
   });

@@ -32,7 +32,7 @@ function bars(histogram, height) {
     column.append(
       title,
       svgElement("rect", { class: "column", x: i, y: 0, width: 1, height: HEIGHT }),
-      svgElement("rect", { class: "bar", x: i, y: HEIGHT - high, width: BAR, height: high }),
+      svgElement("rect", { class: "count", x: i, y: HEIGHT - high, width: BAR, height: high }),
     );
     svg.append(column);
   });

@@ -10,7 +10,8 @@ const NAME_WIDTH_MIN = 44;
 const NAME_HEIGHT_MIN = 18;
 const SIZE_HEIGHT_MIN = 34;
 
-const HINT = "What objects hold, drawn larger: a cell for each object, in the colour of its holder.";
+const HINT =
+  "What objects hold, drawn larger: a cell for each object, in the colour of its holder.";
 
 const maps = new Map();
 let open = () => {};
