@@ -6,6 +6,8 @@ export interface WebRequest {
   readonly path: string;
   readonly query: URLSearchParams;
   readonly cookies: ReadonlyMap<string, string>;
+  /** The token of `Authorization: Bearer`. */
+  readonly bearer: string | undefined;
   /** Empty unless it was posted. At most `limits.webBodyBytesMax`. */
   readonly body: Uint8Array;
   /** Aborted if the client hangs up, the server closes, or the answer takes too long. */

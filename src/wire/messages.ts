@@ -119,6 +119,8 @@ export const requestSchema = v.variant("op", [
    * with everything.
    */
   v.strictObject({ ...head, op: v.literal("restart") }),
+  /** Ends the session of another client. Its leases end when its process ends or comes back. */
+  v.strictObject({ ...head, op: v.literal("disconnect"), session: positive }),
   /** The last message of a session: everything it holds is released at once. */
   v.strictObject({ ...head, op: v.literal("bye") }),
 ]);
@@ -240,6 +242,7 @@ export const resultSchemas = {
   status: hubStatusSchema,
   stop: none,
   restart: none,
+  disconnect: none,
   bye: none,
 } as const satisfies Record<Request["op"], v.GenericSchema>;
 

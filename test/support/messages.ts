@@ -154,6 +154,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "status" },
   { ...head, op: "stop", force: false },
   { ...head, op: "restart" },
+  { ...head, op: "disconnect", session: 3 },
   { ...head, op: "bye" },
 ];
 
@@ -325,5 +326,6 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
     },
   ],
   stop: [{}],
+  disconnect: [{}],
   bye: [{}],
 };

@@ -1,4 +1,5 @@
 // The dashboard's page. Text of other processes only ever becomes text nodes and titles.
+import { openDetail, refreshDetail } from "./detail.js";
 import { byId, element } from "./elements.js";
 import { drawDevices, onChosen } from "./map.js";
 import { objectsEnded, openObject } from "./object.js";
@@ -55,7 +56,7 @@ function drawRows() {
   const lines = rows.slice(first, last).map((row) => {
     const line = element("tr");
     line.dataset.id = row.id;
-    if (state.tab === "objects") line.tabIndex = 0;
+    line.tabIndex = 0;
     for (const { text } of columns) {
       const cell = element("td", text(row));
       cell.title = cell.textContent;
@@ -150,6 +151,7 @@ events.onmessage = ({ data }) => {
   isChanged ||= changed.length > 0 || gone.length > 0;
   if (gone.length > 0) objectsEnded(gone);
   drawSoon();
+  refreshDetail();
 };
 events.onopen = () => {
   objects.clear();
@@ -165,8 +167,12 @@ byId("filter").oninput = ({ target }) => {
   drawList();
 };
 function openRow({ target }) {
-  const row = objects.get(Number(target.closest("tr")?.dataset.id));
-  if (state.tab === "objects" && row !== undefined) openObject(row);
+  const id = target.closest("tr")?.dataset.id;
+  const row = rows.find((one) => String(one.id) === id);
+  const { kind } = tabs[state.tab];
+  if (row === undefined) return;
+  if (kind === "object") openObject(row);
+  else openDetail(kind, row.id);
 }
 
 byId("rows").onclick = openRow;
@@ -181,7 +187,7 @@ window.onresize = drawRows;
 window.onkeydown = (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") byId("filter").blur();
-  if (event.target === byId("filter") || byId("object").open) return;
+  if (event.target === byId("filter") || document.querySelector("dialog[open]")) return;
   const tab = Object.keys(tabs)[Number(event.key) - 1];
   if (tab !== undefined) choose(tab);
   if (event.key !== "/") return;
