@@ -37,3 +37,8 @@ export type WebHandler = (request: WebRequest) => Promise<WebAnswer | WebStream>
 export function textAnswer(status: number, text: string): WebAnswer {
   return { status, type: "text/plain; charset=utf-8", body: `${text}\n` };
 }
+
+export function jsonAnswer(value: unknown): WebAnswer {
+  const type = "application/json; charset=utf-8";
+  return { status: 200, type, body: JSON.stringify(value) };
+}

@@ -47,6 +47,7 @@ async function dashboard(options: DashboardOptions, context: CommandContext): Pr
   const { listen: address = { host: "127.0.0.1", port: 0 }, socket, tokenFile } = options;
   const { terminal, signal, interruption } = context;
   await using watch = new HubWatch({ socket, program: "cuda-ipc dashboard" });
+  await using actions = new ObjectActions(socket);
   // A watch makes one snapshot at a time.
   await using scraped = new HubWatch({ socket, program: "cuda-ipc dashboard" });
   const access = new WebAccess(tokenFile === undefined ? undefined : tokenIn(tokenFile));
@@ -54,7 +55,7 @@ async function dashboard(options: DashboardOptions, context: CommandContext): Pr
   const metrics = metricsHandler(new MetricsSource(scraped, signal));
   await using server = await WebServer.listen({
     address,
-    handler: dashboardHandler(access, feed, new ObjectActions(socket), metrics),
+    handler: dashboardHandler(access, feed, actions, metrics),
     signal,
     onError: (error) => {
       // The limits of the server end a page that does not read.

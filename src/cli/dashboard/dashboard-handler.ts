@@ -7,17 +7,30 @@ import { METRICS_PATH } from "../metrics-process.js";
 import type { LiveFeed } from "./live-feed.js";
 import type { ObjectActions } from "./object-actions.js";
 
-const FILES: Readonly<Record<string, { readonly file: string; readonly type: string }>> = {
-  "": { file: "index.html", type: "text/html; charset=utf-8" },
-  "charts.js": { file: "charts.js", type: "text/javascript; charset=utf-8" },
-  "detail.css": { file: "detail.css", type: "text/css; charset=utf-8" },
-  "detail.js": { file: "detail.js", type: "text/javascript; charset=utf-8" },
-  "disconnect.js": { file: "disconnect.js", type: "text/javascript; charset=utf-8" },
-  "page.css": { file: "page.css", type: "text/css; charset=utf-8" },
-  "object.js": { file: "object.js", type: "text/javascript; charset=utf-8" },
-  "slots.js": { file: "slots.js", type: "text/javascript; charset=utf-8" },
-  "tables.js": { file: "tables.js", type: "text/javascript; charset=utf-8" },
-  "page.js": { file: "page.js", type: "text/javascript; charset=utf-8" },
+const PAGE = "index.html";
+const FILES: ReadonlySet<string> = new Set([
+  PAGE,
+  "page.css",
+  "map.css",
+  "object.css",
+  "page.js",
+  "tables.js",
+  "elements.js",
+  "map.js",
+  "treemap.js",
+  "object.js",
+  "histogram.js",
+  "picture.js",
+  "charts.js",
+  "detail.css",
+  "detail.js",
+  "disconnect.js",
+  "slots.js",
+]);
+const TYPES: Readonly<Record<string, string>> = {
+  html: "text/html; charset=utf-8",
+  css: "text/css; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
 };
 
 const WITHOUT_TOKEN: WebAnswer = {
@@ -40,14 +53,17 @@ export function dashboardHandler(
     if (method === "POST" && path === "remove") return await actions.remove(query, signal);
     if (method === "POST" && path === "disconnect") return await feed.disconnect(query, signal);
     if (method === "POST") return textAnswer(405, "Nothing can be posted here.");
-    if (path === "object") return await actions.details(query, signal);
+    if (path === "object") return await actions.facts(query, signal);
+    if (path === "values") return await actions.values(query, signal);
+    if (path === "picture") return await actions.picture(query, signal);
     if (path === "detail") return await feed.detail(query);
     if (path === "events")
       return { type: "text/event-stream", run: (write, signal) => feed.run(write, signal) };
-    const found = Object.hasOwn(FILES, path) ? FILES[path] : undefined;
-    if (found === undefined) return textAnswer(404, "There is no such page.");
-    const from = ownProgram(`cli/dashboard/page/${found.file}`);
+    const file = path === "" ? PAGE : path;
+    const type = TYPES[file.split(".").at(-1) ?? ""];
+    if (!FILES.has(file) || type === undefined) return textAnswer(404, "There is no such page.");
+    const from = ownProgram(`cli/dashboard/page/${file}`);
     if (from === undefined) return textAnswer(404, "The page is not in this bundle.");
-    return { status: 200, type: found.type, body: readFileSync(from) };
+    return { status: 200, type, body: readFileSync(from) };
   };
 }

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hubScale } from "../../../bench/hub/hub-scale.js";
+import { pageSpeed } from "../../../bench/hub/page-speed.js";
 import { producerKilled } from "../../../bench/hub/producer-killed.js";
 import { restart } from "../../../bench/hub/restart.js";
 import { watching } from "../../../bench/hub/watching.js";
@@ -53,6 +54,13 @@ describe("the benchmarks of the hub", () => {
     const slower = "less than 1 % slower";
     const wanted = [cpu, cpu, cpu, slower, slower];
     assert.deepEqual(goals(await watching(scale)), wanted);
+  });
+
+  it("measure how fast the dashboard's page is", async () => {
+    const rows = await pageSpeed({ objects: 24, clients: 6, channels: 2, watchedMs: 50 });
+    if (rows.some(({ missing }) => missing !== undefined)) return;
+    const frames = "at least 30";
+    assert.deepEqual(goals(rows), ["under 200 kB", "under 1000 ms", frames, frames]);
   });
 
   it("measure how long a keeper takes to restart a hub", async () => {

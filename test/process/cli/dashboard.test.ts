@@ -111,7 +111,7 @@ describe("cuda-ipc dashboard", () => {
       // The row is drawn anew meanwhile, and stays in focus.
       await page.waitForTimeout(1500);
       await page.keyboard.press("Enter");
-      await dialog.getByText("1 NaN").waitFor();
+      await dialog.getByText("1 NaN, ").waitFor();
       await dialog.getByRole("button", { name: "Remove" }).click();
       await dialog.getByRole("button", { name: "Remove it for everybody" }).click();
       await dialog.getByText(`Removed ${name}.`).waitFor();

@@ -1,5 +1,6 @@
 // Charts of the last minutes. Lines are SVG paths, so they need no style attributes and no redraw
 // when the page is resized. All charts of a page share one cursor.
+import { element } from "./elements.js";
 import { sizeWords } from "./tables.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -17,13 +18,6 @@ const unitWords = {
   "per second": (value) => `${plain(value)}/s`,
   ms: (value) => (value < 1 ? `${Math.round(value * 1000)} us` : `${plain(value)} ms`),
 };
-
-export function element(tag, text = "", classes = "") {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  made.className = classes;
-  return made;
-}
 
 function path(classes, d = "") {
   const made = document.createElementNS(SVG, "path");

@@ -1,7 +1,8 @@
 // The page of one channel, service, device or client, in a dialog. The part of the URL after # says
 // which, so the browser's Back works, and a reload shows the same.
-import { Charts, element } from "./charts.js";
+import { Charts } from "./charts.js";
 import { confirmDisconnect } from "./disconnect.js";
+import { element } from "./elements.js";
 import { slotRows } from "./slots.js";
 
 const KINDS = ["channel", "service", "device", "client"];

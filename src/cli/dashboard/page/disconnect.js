@@ -1,5 +1,5 @@
 // Asks before a client is disconnected, and says what became of it.
-import { element } from "./charts.js";
+import { element } from "./elements.js";
 
 const dialog = element("dialog", "", "confirm");
 dialog.id = "disconnect";

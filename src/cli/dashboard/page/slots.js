@@ -1,5 +1,5 @@
 // Who still needs which slots of a channel: a strip for each reader, the oldest message first.
-import { element } from "./charts.js";
+import { element } from "./elements.js";
 
 const STATE_WORDS = {
   free: "needs it no more",
