@@ -12,6 +12,7 @@ import { channelFdsAt, readerFdsAt } from "../ring/channel-fds.js";
 import { type ChannelFacts, controlByteLength, PAGE_BYTES } from "../ring/channel-layout.js";
 import { createControlFile, openControlFile } from "../ring/control-file.js";
 import type { ControlWords } from "../ring/control-words.js";
+import { Ending } from "./ending.js";
 import { SlotMemory, type SlotShape } from "./slot-memory.js";
 
 export interface ChannelShape<D extends DType = DType>
@@ -26,6 +27,7 @@ export interface WriterParts<D extends DType = DType> {
   readonly words: ControlWords;
   readonly roomBell: OwnedFd;
   readonly seats: readonly SeatParts[];
+  readonly ending: Ending;
   close(): void;
 }
 
@@ -45,6 +47,7 @@ export interface ReaderParts<D extends DType = DType> {
   readonly bell: OwnedFd;
   readonly seat: number;
   readonly lease: number;
+  readonly ending: Ending;
   close(): void;
 }
 
@@ -131,7 +134,8 @@ export function openReaderParts<D extends DType>(
         () => roomBell.close(),
         () => bell.close(),
       ]);
-    return { label, memory, control, words, roomBell, page, bell, seat, lease, close };
+    const ending = new Ending();
+    return { label, memory, control, words, roomBell, page, bell, seat, lease, ending, close };
   });
 }
 
@@ -163,7 +167,7 @@ function writerParts<D extends DType>(
       () => control.release(),
       () => roomBell.close(),
     ]);
-  return { label, memory, ...parts, close };
+  return { label, memory, ...parts, ending: new Ending(), close };
 }
 
 function fdAt(fds: readonly OwnedFd[], index: number): OwnedFd {

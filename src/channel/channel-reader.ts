@@ -53,8 +53,6 @@ export class ChannelReader<D extends DType = DType> {
   /** It was noticed that the writer died. */
   #isOrphaned = false;
   #open = true;
-  /** Why it was closed, if not by its user. */
-  #endReason: CudaIpcError | undefined;
 
   /**
    * Takes over the parts, unless it throws, and begins to read.
@@ -229,12 +227,6 @@ export class ChannelReader<D extends DType = DType> {
     ]);
   }
 
-  /** Closes it. Calls under way and all later ones fail with this reason. @internal */
-  disconnect(reason: CudaIpcError): void {
-    this.#endReason = reason;
-    this.close();
-  }
-
   /** After the close: checks whether its streams are done. @internal */
   settle(): void {
     this.#done.settle();
@@ -322,8 +314,6 @@ export class ChannelReader<D extends DType = DType> {
   }
 
   #checkOpen(): void {
-    if (this.#open) return;
-    const { code = "CLOSED", message = "it was closed" } = this.#endReason ?? {};
-    throw new CudaIpcError(code, `Cannot read channel "${this.label}": ${message}`);
+    if (!this.#open) throw this.#parts.ending.error(`read channel "${this.label}"`);
   }
 }

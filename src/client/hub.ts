@@ -18,7 +18,7 @@ import type { HubStatus, ObjectSummary } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { checks } from "./call-checks.js";
 import type { HubLink, Reconnected } from "./connection/hub-link.js";
-import { leaveDisconnected, leaveHub } from "./connection/leave-hub.js";
+import { leaveHub, leaveWhenDisconnected } from "./connection/leave-hub.js";
 import { restartHub } from "./connection/restart-hub.js";
 import { Devices } from "./devices.js";
 import type {
@@ -65,12 +65,7 @@ export class Hub extends HubTransfers {
     this.#link = link;
     this.#devices = devices;
     this.#objects = objects;
-    link.onEnd((reason) => {
-      if (reason.code !== "DISCONNECTED") return;
-      leaveDisconnected(link, objects, reason).catch(() => {
-        // What could not be closed stays this client's until the process ends.
-      });
-    });
+    leaveWhenDisconnected(link, objects);
   }
 
   get socketPath(): string {
@@ -78,17 +73,16 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Calls the listener once if the client stops looking for a hub: it was stopped on purpose, or
-   * none was found in time. Mapped memory stays usable. Returns a function that ends the calls.
+   * Calls the listener once if the client looks for no hub any more: `reason` says why. Mapped
+   * memory stays usable. Returns a function that removes the listener.
    */
   onEnd(listener: (reason: CudaIpcError) => void): () => void {
     return this.#link.onEnd(listener);
   }
 
   /**
-   * Calls the listener each time this client has come back to a hub. If `resumed` is true, all is
-   * as before. Otherwise the hub has lost what this client holds: it stays usable, without a name.
-   * Returns a function that removes the listener.
+   * Calls the listener after each reconnect. If `resumed` is false, the hub lost what this client
+   * holds, which stays usable. Returns a function that removes the listener.
    */
   onReconnect(listener: (event: Reconnected) => void): () => void {
     return this.#link.onReconnect(listener);

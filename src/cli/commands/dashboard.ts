@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { hasCode } from "../../base/errors.js";
 import { HubWatch } from "../../watch/hub-watch.js";
 import { MetricsSource } from "../../watch/metrics/metrics-source.js";
+import { tokenIn } from "../../web/token-file.js";
 import { WebAccess } from "../../web/web-access.js";
 import { isLoopback, type WebAddress, webAddressText } from "../../web/web-address.js";
 import { WebServer } from "../../web/web-server.js";
@@ -11,7 +12,6 @@ import type { CommandContext } from "../command-context.js";
 import { dashboardHandler } from "../dashboard/dashboard-handler.js";
 import { LiveFeed } from "../dashboard/live-feed.js";
 import { ObjectActions } from "../dashboard/object-actions.js";
-import { tokenIn } from "../dashboard/token-file.js";
 import { printErrors } from "../terminal/error-report.js";
 import { metricsHandler, parseListen } from "./metrics.js";
 

@@ -187,15 +187,10 @@ export class HubLink {
       // Also if nothing is owed: the connection may be in the middle of registering leases.
       this.#connection.abandon();
       if (goodbye && this.#owes && this.#options.reconnect)
-        await this.#sayGoodbye(defaults.goodbyeTimeoutMs);
+        await this.sayGoodbye(defaults.goodbyeTimeoutMs);
     } finally {
       this.#reconnection.abandon();
     }
-  }
-
-  /** After DISCONNECTED: tells the hub that this process uses nothing of its session any more. */
-  confirmEnd(): Promise<void> {
-    return this.#sayGoodbye(defaults.goodbyeTimeoutMs);
   }
 
   #whenReady(deadline: Deadline): Promise<HubConnection> | HubConnection {
@@ -293,7 +288,7 @@ export class HubLink {
   }
 
   /** Says goodbye without a connection: on a new one, after the current attempt is over. */
-  async #sayGoodbye(timeoutMs: number): Promise<void> {
+  async sayGoodbye(timeoutMs: number): Promise<void> {
     const deadline = new Deadline("say goodbye to the hub", { timeoutMs }, timeoutMs);
     try {
       await deadline.race(this.#returning, () => {});

@@ -26,14 +26,24 @@ export async function leaveHub(
 }
 
 /**
- * After the hub has disconnected this client: ends its channels and timelines, then tells the hub
+ * Once the hub has disconnected this client: ends its channels and timelines, then tells the hub
  * that nothing of the session is in use. Mapped memory stays usable.
  */
-export async function leaveDisconnected(
+export function leaveWhenDisconnected(link: HubLink, objects: HubObjects): void {
+  link.onEnd((reason) => {
+    if (reason.code !== "DISCONNECTED") return;
+    leaveDisconnected(link, objects, reason).catch(() => {
+      // What could not be closed stays this client's until the process ends.
+    });
+  });
+}
+
+async function leaveDisconnected(
   link: HubLink,
   objects: HubObjects,
   reason: CudaIpcError,
 ): Promise<void> {
   // No goodbye if streams continue, as above.
-  if (await objects.disconnect(reason, defaults.goodbyeTimeoutMs)) await link.confirmEnd();
+  if (await objects.disconnect(reason, defaults.goodbyeTimeoutMs))
+    await link.sayGoodbye(defaults.goodbyeTimeoutMs);
 }

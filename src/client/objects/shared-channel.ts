@@ -32,6 +32,7 @@ import { checkName } from "../../wire/names.js";
 import { operations } from "../client-diagnostics.js";
 import type { CreateOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
+import { lastingReader, lastingWriter } from "./lasting-channel.js";
 import type { FindOptions } from "./open-anywhere.js";
 import { wrongDType } from "./open-arrays.js";
 import type { OpenedChannel } from "./opened-channel.js";
@@ -110,7 +111,8 @@ async function createOnce<D extends DType>(
     if (options.firstSequence !== undefined) writer.goTo(options.firstSequence);
     const descriptor = describeBuffer(buffer, contentOf(shape), options.replicaOf);
     const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
-    handle = objects.track(await objects.register(name, descriptor, memory, options), writer);
+    const facts = await objects.register(name, descriptor, memory, options);
+    handle = objects.track(facts, lastingWriter(writer, parts));
     await handle.publish(options);
     if (!writer.open)
       throw new CudaIpcError("CLOSED", `Cannot create "${name}": the hub was closed`);
@@ -158,7 +160,7 @@ async function openHere<D extends DType>(
       scope.own(parts, (parts) => parts.close());
       let handle: SharedHandle | undefined;
       const reader = new ChannelReader(parts, options, () => handle?.close());
-      handle = objects.track(opened, reader);
+      handle = objects.track(opened, lastingReader(reader, parts));
       return reader;
     });
   });
@@ -180,7 +182,7 @@ export function resumeChannel(
       let handle: SharedHandle | undefined;
       const readers = () => whoReads(objects.link, name, opened.object);
       const writer = new ChannelWriter(parts, () => handle?.close(), readers);
-      handle = objects.track(opened, writer);
+      handle = objects.track(opened, lastingWriter(writer, parts));
       parts.words.setState("open");
       return writer;
     });

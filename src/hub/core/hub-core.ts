@@ -20,24 +20,17 @@ import { liveRecords, stateOf } from "../restart/as-records.js";
 import type { HubState, StoredRecord } from "../restart/hub-records.js";
 import type { Inheritance } from "../restart/inheritance.js";
 import { checkMayRule, mayRule } from "./access.js";
+import { Disconnection } from "./disconnection.js";
 import { errorReply } from "./error-reply.js";
 import { clientsPage, hubStatus } from "./hub-report.js";
 import { inheritState } from "./inherit-state.js";
+import { NEVER_REFUSED } from "./never-refused.js";
 import { ObjectRequests } from "./object-requests.js";
 import { OpenRequests } from "./open-requests.js";
 import type { ConnectionId, HubIdentity, HubPorts, Peer } from "./ports.js";
 import { type Held, SessionEnd } from "./session-end.js";
 import { type Connection, type Session, Sessions } from "./sessions.js";
 import { WaitingOpens } from "./waiting-opens.js";
-
-/** Exempt from rate limiting: refusing one of these would leak a lease or lose state. */
-const NEVER_REFUSED: ReadonlySet<Request["op"]> = new Set([
-  "release",
-  "cancel",
-  "bye",
-  "restore",
-  "restored",
-]);
 
 export class HubCore<Fd> {
   readonly identity: HubIdentity;
@@ -50,6 +43,7 @@ export class HubCore<Fd> {
   readonly #opens: OpenRequests<Fd>;
   readonly #requests: ObjectRequests<Fd>;
   readonly #sessionEnd: SessionEnd<Fd>;
+  readonly #disconnection: Disconnection<Fd>;
   #lastId: number;
 
   /** @param lastId sessions, objects and leases get larger numbers */
@@ -64,6 +58,7 @@ export class HubCore<Fd> {
     this.#requests = new ObjectRequests(ports, this.#objects, this.#opens);
     this.#held = { sessions: this.#sessions, objects: this.#objects, waiting: this.#waiting };
     this.#sessionEnd = new SessionEnd(ports, this.#held);
+    this.#disconnection = new Disconnection(ports, this.#sessions, this.#sessionEnd);
   }
 
   get connectionCount(): number {
@@ -131,8 +126,7 @@ export class HubCore<Fd> {
     const attached = new Attachments(fds);
     try {
       const connection = this.#sessions.find(id);
-      const { ending, disconnected } = connection?.session ?? {};
-      if (connection?.attached && !ending && !disconnected)
+      if (connection?.attached && !connection.session?.isOver)
         this.#handle(connection, decodeRequest(bytes), attached);
     } catch (error) {
       this.refuse(id, idOf(bytes), error);
@@ -267,7 +261,7 @@ export class HubCore<Fd> {
         this.#ports.restart();
         return {};
       case "disconnect":
-        return this.#disconnect(session, request);
+        return this.#disconnection.disconnect(session, request);
       case "bye":
         this.#sessionEnd.endSession(session, () => {
           answer();
@@ -289,7 +283,7 @@ export class HubCore<Fd> {
     const earlier = found?.disconnected ? undefined : found;
     const session = earlier ?? this.#sessions.begin(this.#nextId(), client.program, connection);
     if (earlier !== undefined) this.#resume(earlier, connection);
-    if (found?.disconnected) this.#replace(found);
+    if (found?.disconnected) this.#disconnection.confirmed(found);
     if (thread)
       session.thread = { ...thread, isSeen: this.#ports.watchThread(connection.id, thread) };
     const { version, instance, pid } = this.identity;
@@ -302,36 +296,6 @@ export class HubCore<Fd> {
     if (session.recorded) this.#ports.holderArrived(session.id, connection.id);
     session.unrestored = new Set(session.leases.keys());
     this.#ports.forget(earlier);
-  }
-
-  /** Ends a disconnected session, whose client has come back and knows that it holds nothing. */
-  #replace(session: Session<Fd>): void {
-    const { connection } = session;
-    this.#sessions.detach(connection);
-    this.#sessionEnd.endSession(session, () => this.#ports.forget(connection.id));
-  }
-
-  /** Whoever sees a session in the list of clients may disconnect it. */
-  #disconnect({ peer }: Session<Fd>, request: RequestOf<"disconnect">): ResultOf<"disconnect"> {
-    const session = this.#sessions.findVisible(request.session, peer);
-    if (session === undefined) {
-      throw new CudaIpcError(
-        "NOT_FOUND",
-        `Cannot disconnect client ${request.session}: user ${peer.uid} sees no such client`,
-      );
-    }
-    if (session.disconnected) return {};
-    const { connection } = session;
-    const farewell = new CudaIpcError(
-      "DISCONNECTED",
-      `This client was disconnected from the hub by process ${peer.pid} of user ${peer.uid}`,
-    );
-    this.#sessionEnd.disconnect(session);
-    if (connection.attached) {
-      this.refuse(connection.id, 0, farewell);
-      this.#ports.hangUp(connection.id);
-    }
-    return {};
   }
 
   #stop(peer: Peer, request: RequestOf<"stop">): ResultOf<"stop"> {

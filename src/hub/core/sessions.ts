@@ -67,6 +67,11 @@ export class Session<Fd> {
   get attached(): boolean {
     return this.connection.attached;
   }
+
+  /** Messages of its client are taken no more. */
+  get isOver(): boolean {
+    return this.ending || this.disconnected;
+  }
 }
 
 export class Sessions<Fd> {

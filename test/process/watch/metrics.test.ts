@@ -125,14 +125,20 @@ function assertNamed(expressions: string, names: readonly string[]): void {
   assert.deepEqual(unknown, []);
 }
 
+const ADDED = 'job="j",instance="i"';
+
 /** Fails unless Prometheus finds something for each expression in these metrics. */
 function promtoolFinds(text: string, expressions: readonly string[]): void {
-  const series = [...text.matchAll(/^(cuda_ipc_[a-z_]+)(?:\{(.*)\})? \S+$/gm)].map(
-    ([, name, labels]) => ({
-      series: `${name}{${[labels, 'job="j"', 'instance="i"'].filter(Boolean).join(",")}}`,
-      values: "1x20",
-    }),
-  );
+  // WHY not by lines of an expression: a label has another end of line.
+  const samples = text
+    .split("\n")
+    .flatMap((line) => [/^(cuda_ipc_[a-z_]+)(?:\{(.*)\})? \S+$/s.exec(line) ?? []])
+    .filter(([found]) => found !== undefined);
+  const series = samples.map(([, name, labels]) => ({
+    // Prometheus adds two labels, and would rename a label of the hub that has such a name.
+    series: `${name}{${labels === undefined ? "" : `${labels.replace("instance=", "hub=")},`}${ADDED}}`,
+    values: "1x20",
+  }));
   const found = (expr: string) => ({
     expr: `count(${expr}) > bool 0`,
     eval_time: "10m",

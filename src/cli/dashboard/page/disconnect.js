@@ -20,8 +20,8 @@ back.onclick = () => dialog.close();
 export function confirmDisconnect({ session, words }) {
   title.textContent = `Disconnect ${words}?`;
   text.textContent =
-    "The hub ends its session and takes back what it holds. Its calls fail with DISCONNECTED. " +
-    "The process itself goes on.";
+    "The hub ends its session. Its calls fail with DISCONNECTED, and no writer waits for its " +
+    "readers. The process itself goes on.";
   sure.hidden = false;
   sure.onclick = async () => {
     sure.hidden = true;

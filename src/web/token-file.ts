@@ -1,8 +1,8 @@
 /** A token that outlives the dashboard, in a file that Prometheus reads, too. */
 import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from "node:fs";
-import { CudaIpcError } from "../../base/errors.js";
-import { fromNodeError } from "../../os/system-error.js";
-import { secret } from "../../web/web-access.js";
+import { CudaIpcError } from "../base/errors.js";
+import { fromNodeError } from "../os/system-error.js";
+import { secret } from "./web-access.js";
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 const TOKEN = /^[\w-]{32,256}$/;
