@@ -1,6 +1,5 @@
 /** What `inspect` and the dashboard tell of an object, as rows of title and text. */
 import type { DType } from "../../array/dtype.js";
-import type { Histogram } from "../../array/histogram.js";
 import { contiguousStrides } from "../../array/layout.js";
 import type { Statistics } from "../../array/statistics.js";
 import { uuidOf } from "../../base/device-reference.js";
@@ -53,8 +52,6 @@ export interface OpenedFacts {
   /** The array given with --array. */
   readonly array?: ArrayFacts;
   readonly values?: ArrayValues;
-  /** Of a sample of the values. */
-  readonly histogram?: Histogram;
 }
 
 export type Row = readonly [string, string];

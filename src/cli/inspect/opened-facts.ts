@@ -9,14 +9,12 @@ import type { CommandContext } from "../command-context.js";
 import { withoutLoaderWords } from "../terminal/words.js";
 import { readValues } from "./array-values.js";
 import type { ArrayFacts, OpenedFacts } from "./inspection-rows.js";
-import { readHistogram } from "./sampled-values.js";
 
 export interface MemoryOptions {
   /** One array of a bundle. */
   readonly array?: string;
   /** The device that reads it, if not the one it is on. */
   readonly device?: string;
-  readonly histogram?: boolean;
   /** Leaves out all that would read the values of an array. */
   readonly withoutValues?: boolean;
 }
@@ -73,12 +71,10 @@ export async function openedFacts(
 
 async function valuesOf(
   array: DeviceArray,
-  { histogram, withoutValues }: MemoryOptions,
+  { withoutValues }: MemoryOptions,
   context: Pick<CommandContext, "terminal" | "signal">,
-): Promise<Pick<OpenedFacts, "values" | "histogram">> {
-  if (withoutValues) return {};
-  const values = await readValues(array, context);
-  return histogram ? { values, histogram: await readHistogram(array, context) } : { values };
+): Promise<Pick<OpenedFacts, "values">> {
+  return withoutValues ? {} : { values: await readValues(array, context) };
 }
 
 function bundleFacts(bundle: SharedBundle): Pick<OpenedFacts, "metadata" | "arrays"> {

@@ -9,16 +9,7 @@ import { DeviceArray } from "../../gpu/arrays/device-array.js";
 const SAMPLE_ELEMENTS = 2 ** 18;
 const BINS_MAX = 64;
 
-/** Counts at most 262,144 elements, spread over the array, in at most 64 bins. */
-export async function readHistogram(
-  array: DeviceArray,
-  options: WaitOptions,
-  binsMax = BINS_MAX,
-): Promise<Histogram> {
-  return histogram(array.dtype, await readSample(array, options), binsMax);
-}
-
-/** Statistics and histogram of the same sample. */
+/** Statistics and a histogram of at most 262,144 elements, spread over the array. */
 export async function readSampled(
   array: DeviceArray,
   options: WaitOptions,

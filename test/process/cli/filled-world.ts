@@ -31,7 +31,9 @@ export async function fillWorld(rig: CliRig): Promise<AsyncDisposable> {
     )
     .then(publish);
   for (let i = 0; i < 60; i += 1)
-    await serverHub.create(`cache:${i}`, { dtype: "uint8", shape: [16_384 * (1 + (i % 9))] });
+    await serverHub
+      .create(`cache:${i}`, { dtype: "uint8", shape: [16_384 * (1 + (i % 9))] })
+      .then(publish);
   await serverHub.open("weights");
   const frames = await cameraHub.createChannel("frames", {
     dtype: "uint8",
