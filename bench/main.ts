@@ -13,6 +13,7 @@ import { channelSections } from "./channel/sections.js";
 import { attacks } from "./hub/attacks.js";
 import { hubScale } from "./hub/hub-scale.js";
 import { journalStart } from "./hub/journal-start.js";
+import { pageSpeed } from "./hub/page-speed.js";
 import { producerKilled } from "./hub/producer-killed.js";
 import { restart } from "./hub/restart.js";
 import { watching } from "./hub/watching.js";
@@ -51,6 +52,7 @@ const names = [
   ...channelSections(values.device).map(({ key }) => key),
   "hub-scale",
   "watching",
+  "page",
   "journal-start",
   "python-frameworks",
   "producer-killed",
@@ -118,6 +120,7 @@ await section("python-frameworks", `Frameworks of Python on ${name}`, () => {
 
 await section("hub-scale", "A large hub, on the host device", () => hubScale());
 await section("watching", "The cost of watching, on the host device", () => watching());
+await section("page", "The dashboard's page, on the host device", () => pageSpeed());
 await section("journal-start", "Start after a crash of a large hub", journalStart);
 await section("producer-killed", "A producer is killed, on the host device", () =>
   producerKilled(),

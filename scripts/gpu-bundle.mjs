@@ -29,6 +29,9 @@ const peerFiles = [
   ...["package.json", "build/loader.js"].map((it) => `cmake-ts/${it}`),
 ].map((it) => `node_modules/${it}`);
 
+/** Runs the tests of the Python package. Later versions need pygments, which is large. */
+const PYTEST = "pytest==8.3.5";
+
 const run = (command, args, options = {}) =>
   execFileSync(command, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
 
@@ -55,6 +58,23 @@ function compressedNode() {
     mkdirSync(CACHE, { recursive: true });
     run("xz", ["-9", "--keep", join(folder, "package/bin/node")]);
     cpSync(join(folder, "package/bin/node.xz"), cached);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  return cached;
+}
+
+/** Pytest and what it needs: pure Python, for the interpreter of any machine. Cached. */
+function pytestFolder() {
+  const cached = join(CACHE, PYTEST);
+  if (existsSync(cached)) return cached;
+  const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-pytest-"));
+  try {
+    const python = process.env.PYTHON ?? "python3";
+    const options = ["--quiet", "--no-compile", "--disable-pip-version-check"];
+    run(python, ["-m", "pip", "install", ...options, "--target", folder, PYTEST]);
+    mkdirSync(CACHE, { recursive: true });
+    cpSync(folder, cached, { recursive: true });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -132,14 +152,16 @@ for (const folder of ["build", "dist"])
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
 cpSync("bench/python", join(BUNDLE, "bench/python"), { recursive: true });
+const isMade = (path) => /\/(__pycache__|_bundle|\.\w+_cache)(\/|$)/.test(path);
 for (const folder of [
   "examples/python",
   "examples/model-server",
   "examples/c",
   "include",
-  "python/src",
+  "python",
 ])
-  cpSync(folder, join(BUNDLE, folder), { recursive: true });
+  cpSync(folder, join(BUNDLE, folder), { recursive: true, filter: (path) => !isMade(path) });
+cpSync(pytestFolder(), join(BUNDLE, "python/packages"), { recursive: true });
 for (const file of [
   "package.json",
   "scripts/test.mjs",
@@ -171,7 +193,7 @@ await packEngines();
 const check = ["scripts/test.mjs", "--prebuilt", "conformance/host"];
 run(process.execPath, check, { cwd: BUNDLE, stdio: ["ignore", "ignore", "inherit"] });
 // What is carried to a machine with a GPU has a limit. A program in xz has a fifth of its size.
-const code = ["build", "dist", "test"];
+const code = ["build", "dist", "test", "python"];
 run("tar", ["cJf", join(BUNDLE, "code.tar.xz"), "-C", BUNDLE, ...code]);
 for (const folder of code) rmSync(join(BUNDLE, folder), { recursive: true });
 cpSync("scripts/gpu-run.sh", join(BUNDLE, "run.sh"));

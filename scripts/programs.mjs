@@ -29,6 +29,9 @@ const COMMAND_LINE = [
   "src/cli/demo/actors/producer.ts",
   "src/cli/demo/actors/consumer.ts",
   "src/cli/demo/actors/reader.ts",
+  "src/cli/demo/actors/sender.ts",
+  "src/cli/demo/actors/receiver.ts",
+  "src/cli/demo/actors/sweeper.ts",
   "src/cli/doctor/actors/plays-part.ts",
 ];
 

@@ -12,6 +12,15 @@ let opens: Promise<number>[] = [];
 let held: SharedArray[] = [];
 let timelines: ImportedTimeline[] = [];
 
+let timer: NodeJS.Timeout | undefined;
+let replaced: SharedArray | undefined;
+let replacements = 0;
+
+interface Flow {
+  readonly writer: Awaited<ReturnType<Member["createChannel"]>>;
+  readonly reader: Awaited<ReturnType<Member["openChannel"]>>;
+}
+
 interface Outcome {
   readonly code: string;
   readonly atMs: number;
@@ -115,7 +124,24 @@ serve({
     timelines = [];
   },
 
+  /**
+   * Creates channels, each with a reader. Ten times a second each gets a message, and one object
+   * makes way for another.
+   */
+  async stream(order: { channels: number }) {
+    const [member] = members;
+    if (member === undefined) throw new Error("join first");
+    const flows: Flow[] = [];
+    for (let i = 0; i < order.channels; i += 1) {
+      const options = { dtype: "uint8", shape: [64], slots: 8 } as const;
+      const writer = await member.createChannel(`channel-${i}`, options);
+      flows.push({ writer, reader: await member.openChannel(`channel-${i}`) });
+    }
+    timer = setInterval(() => void Promise.all([...flows.map(sendOne), replaceOne(member)]), 100);
+  },
+
   async leave() {
+    clearInterval(timer);
     await Promise.all(members.splice(0).map((member) => member.close()));
   },
 });
@@ -137,4 +163,16 @@ async function grantOf(open: Promise<SharedArray>): Promise<number> {
   const atMs = monotonicMs();
   array.close();
   return atMs;
+}
+
+async function sendOne({ writer, reader }: Flow): Promise<void> {
+  (await writer.loan()).commit();
+  (await reader.next())?.release();
+}
+
+async function replaceOne(member: Member): Promise<void> {
+  const before = replaced;
+  replacements += 1;
+  replaced = await member.create(`replaced-${replacements}`, { dtype: "uint8", shape: [4096] });
+  before?.close();
 }

@@ -10,6 +10,8 @@ export interface Contender {
   readonly name: string;
   /** One process, or two with a socket between them, or the reason why none can run here. */
   readonly programs: readonly Program[] | string;
+  /** What runs beside each of its rounds, and not beside those of others. */
+  readonly meanwhile?: () => Promise<AsyncDisposable>;
 }
 
 export type Times = Measurement["us"];
@@ -38,8 +40,9 @@ export async function measureInTurns<Key extends string>(
   return Object.fromEntries(keys.map((key) => [key, outcome(key)])) as Record<Key, Outcome>;
 }
 
-async function measure({ name, programs }: Contender): Promise<Outcome> {
+async function measure({ name, programs, meanwhile }: Contender): Promise<Outcome> {
   if (typeof programs === "string") return programs;
+  await using _ = await meanwhile?.();
   try {
     const measured = (await runTogether(programs)).find((it) => it.name === name);
     return measured?.us ?? `it printed nothing of ${name}`;

@@ -1,9 +1,9 @@
 /**
  * Measures the cost of watching: the hub's CPU time while 10,000 objects are watched every second,
- * and the throughput of a channel that is watched ten times a second.
+ * and the throughput of a channel that is watched ten times a second, or in all ways at once.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { comparedWith, figureOf, measureInTurns, valueFrom } from "../channel/in-turns.js";
+import { comparedWith, figureOf, measureInTurns, type Outcome, valueFrom } from "../channel/in-turns.js";
 import { throughChannel } from "../channel/programs.js";
 import type { Row } from "../measure.js";
 import { HelperProcess } from "./helper-process.js";
@@ -127,31 +127,77 @@ async function sharesOfCore(hub: HubProcess, watching: HelperProcess, watchedMs:
 }
 
 async function channelRows({ messages, rounds }: WatchingOptions): Promise<Row[]> {
-  await using plainHub = await HubProcess.start();
-  await using watchedHub = await HubProcess.start();
-  await using watching = await watcher(watchedHub, OFTEN_MS);
+  await using hub = await HubProcess.start();
   const options = { device: "host", iterations: messages };
+  const channel = throughChannel("channel-throughput", hub, options);
+  let seen = 0;
   const found = await measureInTurns(
     {
-      plain: throughChannel("channel-throughput", plainHub, options),
-      watched: throughChannel("channel-throughput", watchedHub, options),
+      plain: channel,
+      often: { ...channel, meanwhile: () => watcher(hub, OFTEN_MS) },
+      all: {
+        ...channel,
+        meanwhile: async () => {
+          const all = await AllWatchers.start(hub);
+          return {
+            async [Symbol.asyncDispose]() {
+              seen += await all.close();
+            },
+          };
+        },
+      },
     },
     { rounds, by: "mean" },
   );
-  await watching.tell("looks");
   const mean = (times: { readonly mean: number }) => times.mean;
   const plain = figureOf(found.plain, mean);
-  const ratio = figureOf(found.watched, mean) / plain;
   const what = "a message of 64 bytes through a channel";
-  return [
-    { what: `${what} that nobody watches`, ...valueFrom(found.plain, mean), unit: "us" },
-    {
-      what: `${what} that is watched ten times a second`,
-      ...valueFrom(found.watched, mean),
+  const watched = (how: string, outcome: Outcome): Row => {
+    const ratio = figureOf(outcome, mean) / plain;
+    return {
+      what: `${what} ${how}`,
+      ...valueFrom(outcome, mean),
       unit: "us",
       ...comparedWith("that", ratio),
       goal: "less than 1 % slower",
       met: ratio < SLOWDOWN_MAX,
-    },
+    };
+  };
+  return [
+    { what: `${what} that nobody watches`, ...valueFrom(found.plain, mean), unit: "us" },
+    watched("that is watched ten times a second", found.often),
+    watched("with top, its page on a dashboard and metrics", found.all),
+    { what: "times that its page was read meanwhile", value: seen, unit: "" },
   ];
+}
+
+/** A watcher that stands for top, a dashboard with an open page, and scrapes of its metrics. */
+class AllWatchers {
+  readonly #top: HelperProcess;
+  readonly #dashboard: HelperProcess;
+  readonly #page: HelperProcess;
+
+  private constructor(top: HelperProcess, dashboard: HelperProcess, page: HelperProcess) {
+    this.#top = top;
+    this.#dashboard = dashboard;
+    this.#page = page;
+  }
+
+  static async start(hub: HubProcess): Promise<AllWatchers> {
+    const top = await watcher(hub, 1000);
+    const [dashboard, page] = [new HelperProcess("dashboard"), new HelperProcess("page")];
+    const url = await dashboard.tell<string>("begin", { socket: hub.socket });
+    await page.tell("begin", { url });
+    while ((await page.tell<{ scrapes: number }>("counts")).scrapes === 0) await sleep(10);
+    return new AllWatchers(top, dashboard, page);
+  }
+
+  /** Returns how often the page of the channel was read. */
+  async close(): Promise<number> {
+    await using _top = this.#top;
+    await using _dashboard = this.#dashboard;
+    await using _page = this.#page;
+    await this.#top.tell("looks");
+    return (await this.#page.tell<{ details: number }>("counts")).details;
+  }
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import pathlib
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from own_descriptors import assert_as_before, open_fds, warm_up, watch
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -173,16 +173,6 @@ class Peer:
         self.child.wait(LIMIT)
 
 
-def open_fds() -> dict[str, str]:
-    found = {}
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            found[fd] = os.readlink(f"/proc/self/fd/{fd}")
-        except OSError:
-            pass  # that of the listing itself
-    return found
-
-
 @pytest.fixture
 def ends_in_time() -> Iterator[None]:
     """Ends each wait without a limit by an error, of the test and of its fixtures."""
@@ -216,6 +206,12 @@ def own_hub() -> Iterator[HubProcess]:
     process.end()
 
 
+@pytest.fixture(scope="session")
+def warm_driver() -> None:
+    watch()
+    warm_up()
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_over(request: pytest.FixtureRequest) -> Iterator[None]:
     """Compares the open descriptors before and after each test."""
@@ -223,17 +219,10 @@ def nothing_left_over(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     request.getfixturevalue("common_hub")
+    request.getfixturevalue("warm_driver")
     before = open_fds()
     yield
-    # A thread that ends, or an import that a signal ended, may hold one a little longer.
-    end = time.monotonic() + LIMIT
-    while True:
-        left = {fd: what for fd, what in open_fds().items() if before.get(fd) != what}
-        if left == {} or time.monotonic() > end:
-            break
-        gc.collect()  # it takes long once a framework is imported
-        time.sleep(0.01)
-    assert left == {}, "descriptors that the test has left open"
+    assert_as_before(before, LIMIT)
 
 
 @pytest.fixture

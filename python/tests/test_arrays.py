@@ -249,3 +249,20 @@ def test_a_bundle_is_a_mapping_of_arrays(hub):
         with pytest.raises(KeyError):
             bundle["b"]
     assert code(lambda: bundle["a"]) == "CLOSED"
+
+
+def test_put_with_replace_takes_the_name_of_an_older_object(hub, socket):
+    with cuda_ipc.connect(socket) as other:
+        older = other.put("replaced", b"old")
+        seen = hub.open("replaced")
+        with pytest.raises(cuda_ipc.CudaIpcError) as taken:
+            hub.put("replaced", b"newer")
+        assert taken.value.code == "NAME_TAKEN"
+        with pytest.raises(ValueError):
+            hub.put("replaced", b"abc", dtype="float32", shape=1, replace=True)
+        assert hub.open("replaced").tobytes() == b"old", "nothing was removed"
+        newer = hub.put("replaced", b"newer", replace=True)
+        assert hub.open("replaced").tobytes() == b"newer"
+        assert (seen.tobytes(), older.tobytes()) == (b"old", b"old")
+        hub.put("new", b"x", replace=True).close()
+        newer.close()

@@ -251,7 +251,8 @@ def test_a_name_that_never_comes_is_a_timeout_that_says_what_it_waits_for(hub):
 
 
 def test_sharing_reaches_the_hub_and_the_mode_of_the_memory(hub):
-    with hub.create("shared", "uint8", 1, sharing={"with": "all"}):
+    far = hub.create("shared:m", "uint8", 1, sharing={"machines": True})
+    with far, hub.create("shared", "uint8", 1, sharing={"with": "all", "machines": False}):
         with hub.create_channel("shared:c", "uint8", 1, sharing={"with": "group"}):
             with hub.create_timeline("shared:t", sharing={"with": "all", "access": "read"}):
                 arrays = {"a": ("uint8", 1)}
@@ -261,12 +262,13 @@ def test_sharing_reaches_the_hub_and_the_mode_of_the_memory(hub):
                         name: hub._link.request(
                             "inspect", {"name": name}, hub._begin("inspect", LIMIT)
                         )["object"]["sharing"]
-                        for name in ("shared", "shared:b", "shared:c", "shared:t")
+                        for name in ("shared", "shared:b", "shared:c", "shared:m", "shared:t")
                     }
     assert found == {
         "shared": {"with": "all", "access": "read"},
         "shared:b": {"with": "all", "access": "read-write"},
         "shared:c": {"with": "group", "access": "read"},
+        "shared:m": {"with": "private", "access": "read", "machines": True},
         "shared:t": {"with": "all", "access": "read"},
     }
     fd = create_file(1)
@@ -275,8 +277,23 @@ def test_sharing_reaches_the_hub_and_the_mode_of_the_memory(hub):
     for wrong in ({"with": "some"}, {"with": "all", "access": "write"}):
         with pytest.raises(ValueError):
             hub.create("wrong", "uint8", 1, sharing=wrong)
-    for wrong in ({}, "all", {"with": "all", "mode": 1}):
+    without = ({}, {"access": "read"}, {"access": "read", "machines": True}, {"machines": 1})
+    for wrong in ("all", {"with": "all", "mode": 1}, *without):
         with pytest.raises(TypeError):
             hub.create("wrong", "uint8", 1, sharing=wrong)
     with pytest.raises(ValueError):
         hub.create_timeline("wrong", sharing={"with": "all", "access": "read-write"})
+    with pytest.raises(ValueError):
+        hub.create_timeline("wrong", sharing={"machines": True})
+
+
+def test_values_without_a_buffer_are_refused_by_a_sentence_that_helps(hub):
+    for wrong in ([1, 2], 1.5, None, "text"):
+        with pytest.raises(TypeError, match="data must be bytes, an array on the host"):
+            hub.put("no-buffer", wrong)
+    with hub.create_channel("no-buffer", "uint8", 4) as writer:
+        with pytest.raises(TypeError, match="not list; numpy"):
+            writer.send([1, 2])
+        with hub.serve("no-buffer", lambda *_: None, request=("uint8", 1)) as service:
+            with pytest.raises(TypeError, match="timeout must be a number of seconds"):
+                service.wait("1")

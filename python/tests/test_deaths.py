@@ -10,6 +10,7 @@ import pytest
 from conftest import LIMIT, HubProcess, hub_of, until
 
 import cuda_ipc
+from cuda_ipc._deadline import Deadline
 
 
 def code(action) -> str:
@@ -390,3 +391,25 @@ def test_the_hub_process_of_the_tests_ends_with_its_keeper():
     until("a keeper runs", process.keepers)
     process.end()
     assert process.keepers() == [] and not os.path.exists(process.folder)
+
+
+def test_a_client_that_was_disconnected_says_so_and_stays_away(hub, python):
+    peer = python(
+        "writer = hub.create_channel('mine', 'uint8', 8, slots=2)\n"
+        "reader = hub.open_channel('mine')\n"
+        "say('waiting')\n"
+        "codes = []\n"
+        "try: reader.next()\n"
+        "except cuda_ipc.CudaIpcError as error: codes.append(error.code)\n"
+        "try: hub.list()\n"
+        "except cuda_ipc.CudaIpcError as error: codes.append(error.code)\n"
+        "say(codes); sys.stdin.read()\n"
+    )
+    assert peer.said() == "waiting"
+    link = hub._link
+    deadline = Deadline("disconnect", LIMIT)
+    clients = link.request("clients", {}, deadline)["clients"]
+    [session] = [one["session"] for one in clients if one["pid"] == peer.child.pid]
+    link.request("disconnect", {"session": session}, deadline)
+    assert peer.said() == ["DISCONNECTED", "DISCONNECTED"]
+    peer.finish()

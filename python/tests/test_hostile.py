@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import random
+import signal
 
 import pytest
 
@@ -18,8 +19,15 @@ from cuda_ipc._descriptors import (
     timeline_offset,
     write_index,
 )
+from cuda_ipc._fds import Bell
+from cuda_ipc._group.messages import decode
 from cuda_ipc._layout import Refused, checked_layout, packed_layout
 from cuda_ipc._memory import check_file, create_file
+from cuda_ipc._packets import parse_reply
+from cuda_ipc._service.envelope import REPLY, Envelope
+
+#: Deeper than Python can parse.
+NESTED = b"[" * 50_000
 
 GOOD = make_descriptor(
     None, 24, 4096, {"kind": "array", "array": packed_layout("float32", (2, 3)).spec()}
@@ -129,7 +137,8 @@ def test_an_index_that_lies_is_refused():
             read_index(content, fd, 4)
     finally:
         os.close(fd)
-    for text in (b"{}", b"[1]", b"\xff\xff", b'{"version":1,"metadata":{"a":1},"arrays":[]}'):
+    spoilt = b'{"version":1,"metadata":{"a":1},"arrays":[]}'
+    for text in (b"{}", b"[1]", b"\xff\xff", NESTED, spoilt):
         fd = create_file(len(text), text, 8)
         try:
             with pytest.raises(Refused):
@@ -166,3 +175,38 @@ def test_memory_that_could_shrink_is_refused():
     finally:
         os.close(reader)
         os.close(writer)
+
+
+def test_json_that_is_nested_too_deeply_is_refused():
+    with pytest.raises(CudaIpcError) as reply:
+        parse_reply(NESTED)
+    assert reply.value.code == "INVALID_MESSAGE"
+    with pytest.raises(CudaIpcError) as member:
+        decode("a member", NESTED)
+    assert member.value.code == "INVALID_MESSAGE"
+    envelope = Envelope("service", bytes([REPLY, 1]) + bytes(22) + NESTED)
+    with pytest.raises(CudaIpcError) as meta:
+        _ = envelope.json
+    assert meta.value.code == "CHANNEL_CORRUPT"
+
+
+def test_a_bell_that_its_other_holder_makes_block_holds_up_nobody():
+    def late(*_):
+        raise AssertionError("a bell blocks")
+
+    fd = os.eventfd(0, os.EFD_CLOEXEC)
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(30)
+    try:
+        bell = Bell(fd)
+        bell.silence()
+        bell.ring()
+        assert os.eventfd_read(fd) == 1
+        os.eventfd_write(fd, 2**64 - 2)
+        bell.ring()
+        bell.silence()
+        bell.silence()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        os.close(fd)

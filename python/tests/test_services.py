@@ -432,9 +432,30 @@ def test_options_that_make_no_sense_are_refused(hub, options):
     assert [info.name for info in hub.list(prefix="wrong")] == []
 
 
+def test_coroutine_functions_are_refused_where_nobody_awaits_them(hub):
+    async def coroutine(*_):
+        pass
+
+    with pytest.raises(TypeError, match="use serve_async"):
+        serve(hub, "wrong:kind", coroutine)
+    with pytest.raises(TypeError, match=r"use serve\(\)"):
+        asyncio.run(hub.serve_async("wrong:kind", double, request=MESSAGE))
+    with hub.connect_service("wrong:kind") as client, pytest.raises(TypeError, match="coroutine"):
+        client.request(coroutine)
+    with serve(hub, "right:kind"), hub.connect_service("right:kind") as client:
+        with pytest.raises(TypeError, match="coroutine"):
+            client.request(lambda slot: coroutine(slot))
+        with pytest.raises(TypeError, match="not list; numpy"):
+            client.request([1, 2])
+        client.request(floats(1, 2, 3, 4)).release()
+
+
 def test_a_handler_that_returns_nonsense_fails_its_request(hub):
     with serve(hub, "nonsense", lambda *_: {"metta": 1}), hub.connect_service("nonsense") as client:
         with pytest.raises(cuda_ipc.CudaIpcError, match="metta"):
+            client.request(floats(0, 0, 0, 0))
+    with serve(hub, "list", lambda *_: [1]), hub.connect_service("list") as client:
+        with pytest.raises(cuda_ipc.CudaIpcError, match="TypeError: a handler returns None, or a"):
             client.request(floats(0, 0, 0, 0))
     with serve(hub, "huge", lambda *_: {"meta": "x" * 5000}), hub.connect_service("huge") as client:
         with pytest.raises(cuda_ipc.CudaIpcError, match="MESSAGE_TOO_LARGE"):

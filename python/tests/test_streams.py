@@ -5,6 +5,7 @@ A gate holds each stream back, so what a test sees before it is opened has not w
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 
@@ -26,11 +27,16 @@ SIZE = 4096
 def gate(nothing_left_over: None) -> Iterator:
     from gpu_streams import Gate
 
+    # The end of GPU memory waits for all streams. So earlier tests' ends before one of them waits,
+    # and this one's not by a collection meanwhile.
+    gc.collect()
+    gc.disable()
     made = Gate()
     # A driver's call that waits for a stream is ended by nothing else.
     late = threading.Timer(LIMIT, made.open)
     late.start()
     yield made
+    gc.enable()
     in_time = late.is_alive()
     late.cancel()
     late.join()

@@ -15,10 +15,13 @@ export interface BoundedPart {
 /**
  * Yields parts that span at most `spanBytesMax` bytes each, or a single element if even that spans
  * more.
+ * @param gapBytesMax no part has more bytes than these between two of its elements, so a copy of a
+ * whole part copies few bytes in vain
  */
 export function* boundedParts(
   layout: ArrayLayout,
   spanBytesMax: number,
+  gapBytesMax: number = Number.POSITIVE_INFINITY,
 ): Generator<BoundedPart, void, undefined> {
   if (arrayByteLength(layout.dtype, layout.shape) === 0) return;
   const { dtype, shape, strides, byteOffset } = layout;
@@ -33,13 +36,18 @@ export function* boundedParts(
   const ordered = axes.map(({ size }) => size);
   const memory = { dtype, shape: ordered, strides: axes.map((axis) => axis.memory), byteOffset };
   const packed = { dtype, shape: ordered, strides: axes.map((axis) => axis.packed), byteOffset: 0 };
-  yield* halves({ memory, packed }, spanBytesMax);
+  yield* halves({ memory, packed }, spanBytesMax, gapBytesMax);
 }
 
-function* halves(part: BoundedPart, spanBytesMax: number): Generator<BoundedPart, void, undefined> {
+function* halves(
+  part: BoundedPart,
+  spanBytesMax: number,
+  gapBytesMax: number,
+): Generator<BoundedPart, void, undefined> {
   const { low, high } = byteSpan(part.memory);
   const axis = part.memory.shape.findIndex((size) => size > 1);
-  if (high - low <= spanBytesMax || axis < 0) {
+  const fits = high - low <= spanBytesMax && widestGapBytes(part.memory) <= gapBytesMax;
+  if (fits || axis < 0) {
     yield part;
     return;
   }
@@ -49,8 +57,23 @@ function* halves(part: BoundedPart, spanBytesMax: number): Generator<BoundedPart
     memory: alongAxis(part.memory, axis, start, length),
     packed: alongAxis(part.packed, axis, start, length),
   });
-  yield* halves(cut(0, half), spanBytesMax);
-  yield* halves(cut(half, size - half), spanBytesMax);
+  yield* halves(cut(0, half), spanBytesMax, gapBytesMax);
+  yield* halves(cut(half, size - half), spanBytesMax, gapBytesMax);
+}
+
+/** The most bytes between two neighbours along any axis. */
+function widestGapBytes({ dtype, shape, strides }: ArrayLayout): number {
+  const elementBytes = arrayByteLength(dtype, []);
+  let widest = 0;
+  let spanBytes = elementBytes;
+  for (let axis = shape.length - 1; axis >= 0; axis -= 1) {
+    const steps = (shape[axis] as number) - 1;
+    if (steps === 0) continue;
+    const strideBytes = Math.abs(strides[axis] as number) * elementBytes;
+    widest = Math.max(widest, strideBytes - spanBytes);
+    spanBytes += steps * strideBytes;
+  }
+  return widest;
 }
 
 function alongAxis(layout: ArrayLayout, axis: number, start: number, length: number): ArrayLayout {

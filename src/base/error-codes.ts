@@ -41,8 +41,8 @@ export const errorCodes = {
     "Remove it first (cuda-ipc rm NAME) or choose another name.",
   ),
   NOT_FOUND: facts(
-    "No object of this name is shared.",
-    "See what is shared with: cuda-ipc ls",
+    "No object of this name is shared, or there is no such client.",
+    "See what is shared with: cuda-ipc ls; and clients with: cuda-ipc top",
     true,
   ),
   WRONG_KIND: facts(
@@ -95,6 +95,10 @@ export const errorCodes = {
     "The hub was stopped, none was found in time, or the next one has lost the object.",
     "Connect again. Mapped memory stays usable.",
     true,
+  ),
+  DISCONNECTED: facts(
+    "Somebody ended this client's session on the hub.",
+    "Call connect() again if the program should go on. Mapped memory stays usable.",
   ),
   HUB_RUNNING: facts(
     "A hub already runs on this socket.",

@@ -161,6 +161,8 @@ export const limits = {
   machineLinksMax: 256,
   /** Objects that one machine copies over one link at a time. */
   exportsPerLinkMax: 64,
+  /** Workers of other machines that one client of a service uses at a time. */
+  farWorkersMax: 64,
   /** A message of a channel up to this size goes to another machine at once, unasked. */
   carriedInlineBytes: 64 * KiB,
   /** Calls of one machine that are answered at a time over one link. A bridge makes about 300. */

@@ -37,11 +37,12 @@ export function statusOf(
     transports: facts.transports.slice(0, LISTED),
     machines: machines.slice(0, LISTED),
     machinesLeftOut: Math.max(0, machines.length - LISTED),
-    fetches: facts.fetches.slice(0, LISTED).map(({ record, doneBytes, totalBytes }) => ({
-      name: record.name,
-      machine: record.machine,
-      doneBytes,
-      totalBytes,
+    fetches: facts.fetches.slice(0, LISTED).map((fetch) => ({
+      name: fetch.record.name,
+      machine: fetch.record.machine,
+      doneBytes: fetch.doneBytes,
+      totalBytes: fetch.totalBytes,
+      bytesPerSecond: fetch.bytesPerSecond,
     })),
     refused: facts.refused.slice(0, LISTED),
     names,

@@ -7,20 +7,23 @@ import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import type { Hub } from "../client/hub.js";
 import { ownIdentity } from "../os/process-identity.js";
+import { ownUid } from "../os/runtime-folder.js";
 import { UcxContext } from "../ucx/ucx-context.js";
 import { type BridgeStatus, bridgeSocketPath } from "../wire/bridge-messages.js";
 import { MACHINES_VERSION, type MachineRecord } from "../wire/machine-records.js";
 import { statusOf } from "./bridge-status.js";
 import { LinkTable } from "./link/link-table.js";
 import { BridgeClaim, LocalServer } from "./local/local-server.js";
-import { announcedOf, Looking } from "./local-names.js";
+import { type AnnounceRule, announcedOf, Looking } from "./local-names.js";
 import { Announcer } from "./names/announcer.js";
 import { Directory } from "./names/directory.js";
 import type { NameStore } from "./names/name-store.js";
 import type { NatsOptions } from "./names/nats-options.js";
 import { NatsStore } from "./names/nats-store.js";
 import { Presence } from "./names/presence.js";
+import { ServiceAnnouncer } from "./names/service-announcer.js";
 import { Replicas } from "./replicas.js";
+import { FarWorkers } from "./services/far-workers.js";
 import { ExportServer } from "./transfer/export-server.js";
 import { FetchTable } from "./transfer/fetch-table.js";
 
@@ -54,9 +57,12 @@ export class Bridge {
   readonly failed: Promise<CudaIpcError>;
   readonly #parts: Parts;
   readonly #instance = randomUUID();
+  readonly #rule: AnnounceRule;
   readonly #announcer: Announcer;
+  readonly #services: ServiceAnnouncer;
   readonly #links: LinkTable;
   readonly #fetches: FetchTable;
+  readonly #workers: FarWorkers;
   readonly #replicas: Replicas;
   readonly #looking: Looking;
   readonly #local: LocalServer;
@@ -71,22 +77,30 @@ export class Bridge {
     this.failed = new Promise((resolve) => {
       this.#fail = resolve;
     });
+    this.#rule = { isAnnounced: options.isAnnounced, uid: ownUid() };
     this.#announcer = new Announcer(machine, store, directory, log);
+    this.#services = new ServiceAnnouncer(machine, store, directory, log);
+    const announced = (name: string) => this.#announcer.offered(name);
+    const exports = { hub, rule: this.#rule, announced };
     this.#links = new LinkTable({
       machine,
       instance: this.#instance,
       context,
       store,
       log,
-      serve: (link) => new ExportServer(hub, link, (name) => this.#announcer.offered(name)).answer,
+      serve: (link) => new ExportServer(exports, link),
     });
     const parts = { hub, links: this.#links, directory, device };
-    this.#fetches = new FetchTable(machine, parts, () => awayWords(store), log);
-    const fetches = this.#fetches;
+    const absence = () => awayWords(store);
+    const fetches = new FetchTable(machine, parts, absence, log);
+    this.#fetches = fetches;
+    const workers = new FarWorkers(machine, parts, absence, log);
+    this.#workers = workers;
     this.#replicas = new Replicas({ hub, machine, directory, fetches, keep, isPulled, log });
     this.#looking = new Looking(() => this.#look());
     this.#local = new LocalServer(claim, {
       fetches,
+      workers,
       status: (after) => this.status(after),
     });
     hub.onEnd((reason) => this.#fail(reason));
@@ -154,6 +168,7 @@ export class Bridge {
     const { store, context, claim, options } = this.#parts;
     const reason = new CudaIpcError("CLOSED", "Cannot copy: the bridge is ending");
     this.#fetches.close(reason);
+    this.#workers.close(reason);
     this.#local.close();
     this.#links.close();
     const goodbye = this.#sayGoodbye();
@@ -207,14 +222,16 @@ export class Bridge {
   /** Compares hub and NATS, and acts. What fails is tried again at the next look. */
   async #look(): Promise<void> {
     const { options, store, directory } = this.#parts;
-    const { hub, machine, isAnnounced, log, signal } = options;
+    const { hub, machine, log, signal } = options;
     if (!this.#open) return;
     try {
       const objects = await hub.list({ signal });
       await this.#replicas.keepInStep(objects);
       if (!directory.isCurrent || store.awaySinceMs !== undefined) return;
-      const wanted = announcedOf(objects, machine, isAnnounced);
-      if (await this.#announcer.announce(wanted)) await this.#presence?.setReady(true);
+      const { names, services } = announcedOf(objects, machine, this.#rule);
+      const areNamesWritten = await this.#announcer.announce(names);
+      const areServicesWritten = await this.#services.announce(services);
+      if (areNamesWritten && areServicesWritten) await this.#presence?.setReady(true);
     } catch (error) {
       if (this.#open && !signal.aborted) log(messageOf(error));
     }
@@ -225,8 +242,10 @@ export class Bridge {
     await this.#looking.close();
     await this.#presence?.close();
     const { store, directory } = this.#parts;
-    if (store.awaySinceMs === undefined && directory.isCurrent && this.#presence !== undefined)
-      await this.#announcer.announce(new Map());
+    if (store.awaySinceMs !== undefined || !directory.isCurrent || this.#presence === undefined)
+      return;
+    await this.#announcer.announce(new Map());
+    await this.#services.announce(new Set());
   }
 }
 

@@ -3,30 +3,71 @@
  * names, so a bridge asks now and then.
  */
 import { defaults } from "../base/limits.js";
+import { linkNameOf } from "../service/service-names.js";
 import { MACHINES_VERSION, type NameRecord } from "../wire/machine-records.js";
 import type { ObjectSummary } from "../wire/messages.js";
 
 /** At most this part of the time goes into looking, however many names there are. */
 const SHARE_OF_TIME = 0.05;
 
-/** What this machine announces, of everything on its hub. */
+/** Who decides what other machines see, beside the owner of an object. */
+export interface AnnounceRule {
+  /** Whether the bridge's user wants a name announced. */
+  readonly isAnnounced: (name: string) => boolean;
+  /** Of the bridge. */
+  readonly uid: number;
+}
+
+/** What this machine announces, of everything on its hub that its bridge may open. */
+export interface Announced {
+  readonly names: ReadonlyMap<string, NameRecord>;
+  /** Services with a worker here whose links may go to other machines. */
+  readonly services: ReadonlySet<string>;
+}
+
 export function announcedOf(
   objects: readonly ObjectSummary[],
   machine: string,
-  isAnnounced: (name: string) => boolean,
-): ReadonlyMap<string, NameRecord> {
-  const announced = new Map<string, NameRecord>();
+  rule: AnnounceRule,
+): Announced {
+  const names = new Map<string, NameRecord>();
+  const services = new Set<string>();
   for (const object of objects) {
-    if (isAnnounced(object.name) && canBeCopied(object))
-      announced.set(object.name, recordOf(machine, object));
+    const link = linkNameOf(object.name);
+    if (link === undefined) {
+      if (mayCross(object, object.name, rule)) names.set(object.name, recordOf(machine, object));
+    } else if (!link.isRequests && mayOffer(object, link.service, rule)) services.add(link.service);
   }
-  return announced;
+  return { names, services };
 }
 
-/** Copies are not announced: their machine has the original. */
-function canBeCopied({ published, hasMemory, descriptor }: ObjectSummary): boolean {
-  const { kind } = descriptor.content;
-  return published && hasMemory && kind !== "timeline" && descriptor.replicaOf === undefined;
+/**
+ * Whether a client on another machine may have an offer of a worker here. WHY not a private one of
+ * another user: that user's worker could not read the requests, which belong to the bridge's user.
+ */
+export function mayOffer(object: ObjectSummary, service: string, rule: AnnounceRule): boolean {
+  const isReadable = object.ownerUid === rule.uid || object.sharing.with !== "private";
+  return isReadable && mayCross(object, service, rule);
+}
+
+/** Copies do not: their machine has the original. */
+function mayCross(object: ObjectSummary, name: string, rule: AnnounceRule): boolean {
+  const { published, hasMemory, descriptor } = object;
+  const isOriginal = descriptor.replicaOf === undefined && descriptor.content.kind !== "timeline";
+  return published && hasMemory && isOriginal && isWanted(object, name, rule);
+}
+
+/**
+ * The owner's wish is enough. A pattern is the wish of the bridge's user. WHY not for private
+ * objects of others: a bridge of root sees them, and their owners shared them with nobody.
+ */
+function isWanted(
+  { sharing, ownerUid }: ObjectSummary,
+  name: string,
+  { isAnnounced, uid }: AnnounceRule,
+): boolean {
+  if (sharing.machines === true) return true;
+  return isAnnounced(name) && (sharing.with !== "private" || ownerUid === uid);
 }
 
 function recordOf(

@@ -15,7 +15,10 @@ import {
 import { openControlFile } from "../ring/control-file.js";
 import { type ControlWords, contradictionOf, type WriterState } from "../ring/control-words.js";
 import { PageWords } from "../ring/page-words.js";
+import { type SlotUse, slotUseOf } from "../ring/slot-use.js";
 import type { ChannelShape } from "./channel-parts.js";
+
+export type { SlotUse };
 
 export interface ChannelReaderStatistics {
   readonly place: number;
@@ -143,6 +146,17 @@ export class ChannelObserver {
       found.push({ timestampMs, byteLength, meta });
     }
     return found;
+  }
+
+  /**
+   * Who still needs which slots.
+   * @param columnsMax more slots than this share columns
+   * @throws CLOSED
+   * @internal
+   */
+  slotUse(columnsMax: number): SlotUse {
+    this.#checkOpen();
+    return slotUseOf(this.#words, this.#pages, columnsMax);
   }
 
   /**

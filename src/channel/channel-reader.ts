@@ -53,6 +53,8 @@ export class ChannelReader<D extends DType = DType> {
   /** It was noticed that the writer died. */
   #isOrphaned = false;
   #open = true;
+  /** Why it was closed, if not by its user. */
+  #endReason: CudaIpcError | undefined;
 
   /**
    * Takes over the parts, unless it throws, and begins to read.
@@ -227,6 +229,12 @@ export class ChannelReader<D extends DType = DType> {
     ]);
   }
 
+  /** Closes it. Calls under way and all later ones fail with this reason. @internal */
+  disconnect(reason: CudaIpcError): void {
+    this.#endReason = reason;
+    this.close();
+  }
+
   /** After the close: checks whether its streams are done. @internal */
   settle(): void {
     this.#done.settle();
@@ -314,7 +322,8 @@ export class ChannelReader<D extends DType = DType> {
   }
 
   #checkOpen(): void {
-    if (!this.#open)
-      throw new CudaIpcError("CLOSED", `Cannot read channel "${this.label}": it was closed`);
+    if (this.#open) return;
+    const { code = "CLOSED", message = "it was closed" } = this.#endReason ?? {};
+    throw new CudaIpcError(code, `Cannot read channel "${this.label}": ${message}`);
   }
 }

@@ -45,6 +45,8 @@ export class ChannelWriter<D extends DType = DType> {
   /** As it was at the close. */
   #dropped = 0;
   #open = true;
+  /** Why it was closed, if not by its user. */
+  #endReason: CudaIpcError | undefined;
   /** What becomes of the channel at the close; undefined if it waits for the next writer. */
   #endsAs: "closed" | "gone" | undefined = "closed";
 
@@ -183,6 +185,16 @@ export class ChannelWriter<D extends DType = DType> {
     this.#close("gone");
   }
 
+  /**
+   * Closes it, and leaves the end of the channel to the hub. Calls under way and all later ones fail
+   * with this reason.
+   * @internal
+   */
+  disconnect(reason: CudaIpcError): void {
+    this.#endReason = reason;
+    this.#close(undefined);
+  }
+
   /** Gives the next message this number. All readers miss those in between. @internal */
   goTo(sequence: number): void {
     this.#checkOpen();
@@ -305,8 +317,9 @@ export class ChannelWriter<D extends DType = DType> {
   }
 
   #checkOpen(): void {
-    if (!this.#open)
-      throw new CudaIpcError("CLOSED", `Cannot write to channel "${this.label}": it was closed`);
+    if (this.#open) return;
+    const { code = "CLOSED", message = "it was closed" } = this.#endReason ?? {};
+    throw new CudaIpcError(code, `Cannot write to channel "${this.label}": ${message}`);
   }
 
   #checkMayLoan(): void {

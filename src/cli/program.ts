@@ -14,6 +14,7 @@ import { addStat } from "./commands/channel-stat.js";
 import { addCompletion } from "./commands/completion.js";
 import { addDashboard } from "./commands/dashboard.js";
 import { addDemo } from "./commands/demo.js";
+import { addDisconnect } from "./commands/disconnect.js";
 import { addDoctor } from "./commands/doctor.js";
 import { addGc } from "./commands/gc.js";
 import { addGet } from "./commands/get.js";
@@ -86,6 +87,7 @@ export function createProgram(context: CommandContext): Command {
   addInspect(program, context);
   addRm(program, context);
   addGc(program, context);
+  addDisconnect(program, context);
   addTop(program, context);
   addDashboard(program, context);
   addMetrics(program, context);

@@ -54,10 +54,21 @@ const aPool: Check = (option, value) => {
   throw new TypeError(`${option} must be a MemoryPool of this package, not ${shownValue(value)}`);
 };
 
-export const sharingCheck = nested<SharingOptions>(
-  { with: oneOf("private", "group", "all"), access: oneOf("read", "read-write") },
-  { needs: ["with"], such: '{ with: "group" }' },
+const sharingFields = nested<SharingOptions>(
+  {
+    with: oneOf("private", "group", "all"),
+    access: oneOf("read", "read-write"),
+    machines: aBoolean,
+  },
+  { such: '{ with: "group" }' },
 );
+
+export const sharingCheck: Check = (option, value) => {
+  sharingFields(option, value);
+  const { with: users, access, machines } = value as SharingOptions;
+  if (users !== undefined || (access === undefined && machines !== undefined)) return;
+  throw new TypeError(`${option} needs the option with, such as { with: "group" }`);
+};
 
 const arrayChecks = { dtype: aDType, shape: checkShape, mechanism: aString } as const;
 
@@ -207,9 +218,11 @@ export function sharingOf(
   kind: DescriptorContent["kind"],
 ): Sharing | undefined {
   if (options === undefined) return undefined;
-  const { with: whom, access = "read" } = options;
+  const { with: whom = "private", access = "read", machines = false } = options;
   if (kind === "timeline" && access === "read-write") {
     throw new TypeError('sharing.access of a timeline must be "read": its owner alone signals it');
   }
-  return { with: whom, access };
+  if (kind === "timeline" && machines)
+    throw new TypeError("sharing.machines is not for timelines: they do not cross machines");
+  return machines ? { with: whom, access, machines } : { with: whom, access };
 }

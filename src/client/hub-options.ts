@@ -9,15 +9,26 @@ import type { PlaceOptions } from "./objects/placement.js";
 import type { SharedArray } from "./objects/shared-array.js";
 import type { SharedBundle } from "./objects/shared-bundle.js";
 
-/** The users who may open an object beside its creator's user. The hub must serve them. */
+/**
+ * Who may open an object beside its creator's user: other users, whom the hub must serve, and other
+ * machines. Needs `with`, `machines`, or both.
+ */
 export interface SharingOptions {
-  /** `group`: members of the creator's group; `all`: every user whom the hub serves. */
-  readonly with: Sharing["with"];
+  /**
+   * `group`: members of the creator's group; `all`: every user whom the hub serves. Default:
+   * `private`.
+   */
+  readonly with?: Sharing["with"] | undefined;
   /**
    * `read` (default) or `read-write`. The kernel enforces `read` for host memory. For GPU memory
    * and pools the openers have to keep to it (SECURITY.md).
    */
   readonly access?: Access | undefined;
+  /**
+   * True: the bridge of this machine announces it to other machines (docs/machines.md). The bridge
+   * must be of a user who may open it.
+   */
+  readonly machines?: boolean | undefined;
 }
 
 export interface CreateOptions extends WaitOptions {
@@ -28,7 +39,7 @@ export interface CreateOptions extends WaitOptions {
    * even if nobody holds it.
    */
   readonly lifetime?: Lifetime | undefined;
-  /** Other users who may open it. By default only this process's user (and root). */
+  /** Others who may open it. By default only this process's user (and root). */
   readonly sharing?: SharingOptions | undefined;
   /**
    * Allocates in this pool, which must be a shared one. The memory returns to the pool when you

@@ -18,7 +18,7 @@ import type { HubStatus, ObjectSummary } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { checks } from "./call-checks.js";
 import type { HubLink, Reconnected } from "./connection/hub-link.js";
-import { leaveHub } from "./connection/leave-hub.js";
+import { leaveDisconnected, leaveHub } from "./connection/leave-hub.js";
 import { restartHub } from "./connection/restart-hub.js";
 import { Devices } from "./devices.js";
 import type {
@@ -65,6 +65,12 @@ export class Hub extends HubTransfers {
     this.#link = link;
     this.#devices = devices;
     this.#objects = objects;
+    link.onEnd((reason) => {
+      if (reason.code !== "DISCONNECTED") return;
+      leaveDisconnected(link, objects, reason).catch(() => {
+        // What could not be closed stays this client's until the process ends.
+      });
+    });
   }
 
   get socketPath(): string {

@@ -41,6 +41,7 @@ export class PeerClient {
   readonly socket: SeqpacketSocket;
   readonly #channel: PacketChannel;
   readonly #silence: NodeJS.Timeout;
+  readonly #onEnd: (client: PeerClient) => void;
 
   /** Takes ownership of the socket. */
   constructor(
@@ -53,6 +54,7 @@ export class PeerClient {
   ) {
     this.credentials = credentials;
     this.socket = socket;
+    this.#onEnd = events.onEnd;
     this.#channel = new PacketChannel(socket, {
       onPacket: (packet) => {
         this.allowSilence();
@@ -66,12 +68,7 @@ export class PeerClient {
     this.#silence = setTimeout(() => {
       const found = `it sent nothing for ${defaults.peerSilenceMs} ms`;
       const message = `Cannot serve process ${credentials.pid}: ${found}`;
-      try {
-        this.refuse(new CudaIpcError("TIMEOUT", message));
-      } catch {
-        // The client could not be told, but `refuse` has closed the connection.
-      }
-      events.onEnd(this);
+      this.refuse(new CudaIpcError("TIMEOUT", message));
     }, defaults.peerSilenceMs);
     this.#silence.unref();
   }
@@ -94,12 +91,15 @@ export class PeerClient {
     }
   }
 
-  /** Sends the error and closes the connection. */
+  /** Sends the error if the client reads, and ends the connection. Calls `onEnd`. */
   refuse(error: unknown): void {
     try {
       if (this.open) this.send(refusalOf(error));
+    } catch {
+      // The client could not be told.
     } finally {
       this.close();
+      this.#onEnd(this);
     }
   }
 
@@ -174,13 +174,14 @@ export class PeerListener {
     if (!this.#open) return;
     this.#open = false;
     clearTimeout(this.#pause);
+    const clients = [...this.#clients];
+    this.#clients.clear();
     releaseAll([
       () => this.#file.remove(),
       () => this.#watch.close(),
       () => this.#sendAway(farewell),
       () => this.#listener.close(),
-      ...[...this.#clients].map((client) => () => client.refuse(farewell)),
-      () => this.#clients.clear(),
+      ...clients.map((client) => () => client.refuse(farewell)),
     ]);
   }
 
@@ -256,12 +257,7 @@ export class PeerListener {
     try {
       work();
     } catch (error) {
-      try {
-        client.refuse(error);
-      } catch {
-        // The client could not be told, but `refuse` has closed the connection.
-      }
-      this.#onEnd(client);
+      client.refuse(error);
     }
   }
 

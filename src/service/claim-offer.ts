@@ -14,6 +14,8 @@ import { parseFacts } from "./service-facts.js";
 import { type FoundOffer, requestName } from "./service-names.js";
 import type { ConnectServiceOptions } from "./service-options.js";
 
+export type ClaimedOffer = Omit<ClientChannels, "machine">;
+
 /**
  * @throws READERS_FULL if another client was faster
  * @throws NOT_FOUND, PEER_GONE if the worker is gone
@@ -24,7 +26,7 @@ export async function claimOffer(
   { worker, name }: FoundOffer,
   { device, stream, sharing }: ConnectServiceOptions,
   signal: AbortSignal,
-): Promise<ClientChannels> {
+): Promise<ClaimedOffer> {
   const deadline = new Deadline(
     `connect to worker "${name}"`,
     { signal },

@@ -22,6 +22,8 @@ import { Turns } from "./turns.js";
 
 export interface ClientChannels {
   readonly worker: string;
+  /** Undefined for a worker of this machine. */
+  readonly machine: string | undefined;
   readonly requests: ChannelWriter;
   readonly replies: ChannelReader;
   readonly facts: ServiceFacts;
@@ -38,6 +40,8 @@ export interface ClientLinkEvents {
 
 export class ClientLink {
   readonly worker: string;
+  /** Its worker is on another machine. */
+  readonly isFar: boolean;
   readonly #channels: ClientChannels;
   readonly #events: ClientLinkEvents;
   readonly #window: LinkWindow;
@@ -56,6 +60,7 @@ export class ClientLink {
   /** Takes over both channels. */
   constructor(channels: ClientChannels, events: ClientLinkEvents) {
     this.worker = channels.worker;
+    this.isFar = channels.machine !== undefined;
     this.#channels = channels;
     this.#events = events;
     this.#window = new LinkWindow(channels.facts.depth);
@@ -72,7 +77,9 @@ export class ClientLink {
 
   /** The worker for errors: its process if the hub says so at once, otherwise its id. */
   async workerWords(hub: Hub): Promise<string> {
-    this.#process ??= await processOf(hub, this.#channels.replies.label);
+    const { machine, replies } = this.#channels;
+    if (machine !== undefined) return `${this.worker} on machine "${machine}"`;
+    this.#process ??= await processOf(hub, replies.label);
     return this.#process ?? this.worker;
   }
 
@@ -232,7 +239,6 @@ export class ClientLink {
     }
     const message = new ServiceMessage(slot, envelope, () => this.#released(position));
     const call = this.#calls.get(number);
-    this.#calls.delete(number);
     if (kind === "refused") this.#isLeaving = true;
     if (call !== undefined && kind === "reply") call.settle({ kind, reply: message });
     else {
@@ -240,6 +246,8 @@ export class ClientLink {
       message.release();
       call?.settle(outcomeOf(label, kind, report));
     }
+    // Last, because the end of the link settles the calls that are left.
+    this.#calls.delete(number);
     this.#events.onRoom();
   }
 

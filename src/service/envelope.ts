@@ -13,6 +13,7 @@ import { CudaIpcError } from "../base/errors.js";
 import { decodeJson, encodeMeta, type JsonValue, type Meta } from "../channel/message-meta.js";
 
 export const ENVELOPE_BYTES = 24;
+const DEADLINE_AT = 16;
 
 /** Requests and cancellations go to the worker. All others go to the client. */
 export const kinds = {
@@ -58,7 +59,7 @@ export function encodeEnvelope(
   view.setUint8(0, kinds[envelope.kind]);
   view.setUint8(1, user?.isJson ? 1 : 0);
   view.setBigUint64(8, BigInt(envelope.number), true);
-  view.setBigUint64(16, BigInt(envelope.deadlineMicros ?? 0), true);
+  view.setBigUint64(DEADLINE_AT, BigInt(envelope.deadlineMicros ?? 0), true);
   if (user !== undefined) bytes.set(user.bytes, ENVELOPE_BYTES);
   return bytes;
 }
@@ -81,7 +82,7 @@ export class ReceivedEnvelope implements Envelope {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const kind = names.get(view.getUint8(0));
     if (kind === undefined) throw refuse(`unknown kind ${view.getUint8(0)}`);
-    const [number, deadline] = [view.getBigUint64(8, true), view.getBigUint64(16, true)];
+    const [number, deadline] = [view.getBigUint64(8, true), view.getBigUint64(DEADLINE_AT, true)];
     if (number > Number.MAX_SAFE_INTEGER) throw refuse(`request number ${number} is over 2^53 - 1`);
     this.#label = label;
     this.#isJson = view.getUint8(1) === 1;
@@ -98,6 +99,30 @@ export class ReceivedEnvelope implements Envelope {
   get json(): JsonValue | undefined {
     return this.#isJson ? decodeJson(this.#label, this.meta) : undefined;
   }
+}
+
+/**
+ * For another machine, which has another clock: the envelope of a request with the microseconds
+ * that are left, in place of its deadline. Other envelopes stay as they are.
+ */
+export function withTimeLeft(envelope: Uint8Array): Uint8Array {
+  return mapDeadline(envelope, (deadline) => Math.max(1, deadline - monotonicMicros()));
+}
+
+/** The reverse of `withTimeLeft`, by the clock of this machine. */
+export function withDeadline(envelope: Uint8Array): Uint8Array {
+  return mapDeadline(envelope, (left) =>
+    Math.min(monotonicMicros() + left, Number.MAX_SAFE_INTEGER),
+  );
+}
+
+function mapDeadline(envelope: Uint8Array, change: (micros: number) => number): Uint8Array {
+  if (envelope.byteLength < ENVELOPE_BYTES || envelope[0] !== kinds.request) return envelope;
+  const bytes = new Uint8Array(envelope);
+  const view = new DataView(bytes.buffer);
+  const micros = Number(view.getBigUint64(DEADLINE_AT, true));
+  if (micros !== 0) view.setBigUint64(DEADLINE_AT, BigInt(change(micros)), true);
+  return bytes;
 }
 
 /** The machine's monotonic clock, which all processes share and nobody sets. */

@@ -1,6 +1,7 @@
 /**
- * A client of a service. It sends each request to the least loaded worker, and to another worker if
- * that one dies or leaves. Requests that no worker has room for wait in order.
+ * A client of a service. It sends each request to the least loaded worker of this machine, or of
+ * another one if none here has room, and to another worker if that one dies or leaves. Requests
+ * that no worker has room for wait in order.
  */
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
@@ -74,6 +75,7 @@ export class ServiceClient {
       wants: (worker) =>
         this.#links.size < this.#plan.workersMax &&
         ![...this.#links].some((link) => link.worker === worker),
+      farWorkers: () => [...this.#links].filter((link) => link.isFar).map((link) => link.worker),
       onLink: (channels) => this.#onLink(channels),
       onFailure: (error) => this.#onNoHub(error),
     });
@@ -153,7 +155,7 @@ export class ServiceClient {
   /** For links. @internal */
   onRoom(): void {
     for (const waiter of this.#waiting) {
-      const link = this.#leastLoaded();
+      const link = this.#bestLink();
       if (link === undefined) return;
       this.#waiting.delete(waiter);
       link.reserve();
@@ -192,10 +194,10 @@ export class ServiceClient {
   async #linkFor(deadline: Deadline): Promise<ClientLink> {
     deadline.check();
     if (this.#closing !== undefined) throw this.#closedError();
-    const link = this.#waiting.size === 0 ? this.#leastLoaded() : undefined;
+    const link = this.#waiting.size === 0 ? this.#bestLink() : undefined;
     if (link !== undefined) {
-      // A request would have to wait behind another here. A new worker may be idle.
-      if (link.load > 0) this.#search.lookAgain();
+      // A request would have to wait behind another here, or to travel. A new worker may be idle.
+      if (link.load > 0 || link.isFar) this.#search.lookAgain();
       link.reserve();
       return link;
     }
@@ -247,15 +249,22 @@ export class ServiceClient {
     return `${workers} no room for another request of this client, or its replies are not released`;
   }
 
-  #leastLoaded(): ClientLink | undefined {
-    let best: ClientLink | undefined;
-    for (const link of this.#links) {
-      if (link.hasRoom && link.load < (best?.load ?? Number.POSITIVE_INFINITY)) best = link;
-    }
+  /** The nearest workers first. */
+  #bestLink(): ClientLink | undefined {
+    const best = this.#leastLoaded(false) ?? this.#leastLoaded(true);
     if (best === undefined) return undefined;
     // Moves the link to the end, so equally loaded workers take turns.
     this.#links.delete(best);
     this.#links.add(best);
+    return best;
+  }
+
+  #leastLoaded(isFar: boolean): ClientLink | undefined {
+    let best: ClientLink | undefined;
+    for (const link of this.#links) {
+      if (link.isFar !== isFar || !link.hasRoom) continue;
+      if (link.load < (best?.load ?? Number.POSITIVE_INFINITY)) best = link;
+    }
     return best;
   }
 

@@ -7,7 +7,6 @@ import type { JsonValue } from "../channel/message-meta.js";
 import { RANK_MAX } from "../ring/channel-layout.js";
 import { count, positive } from "../wire/schemas.js";
 import { ENVELOPE_BYTES } from "./envelope.js";
-import type { ServicePlan } from "./service-options.js";
 
 const VERSION = 1;
 
@@ -34,7 +33,7 @@ export interface ServiceFacts {
 export function factsMessage({
   depth,
   request: { dtype, shape, metaBytesMax },
-}: ServicePlan): JsonValue {
+}: ServiceFacts): JsonValue {
   return { v: VERSION, depth, request: { dtype, shape, metaBytesMax } };
 }
 

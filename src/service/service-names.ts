@@ -99,6 +99,17 @@ export function offersAmong(service: string, names: Iterable<string>): FoundOffe
   return [...newest].map(([worker, { name }]) => ({ worker, name }));
 }
 
+/** How many links each worker has among these names: its request channels. */
+export function linksOf(service: string, names: Iterable<string>): ReadonlyMap<string, number> {
+  const links = new Map<string, number>();
+  for (const name of names) {
+    const { worker, requests } = partsOf(service, name);
+    if (worker === undefined || requests === undefined) continue;
+    links.set(worker, (links.get(worker) ?? 0) + 1);
+  }
+  return links;
+}
+
 function partsOf(
   service: string,
   name: string,

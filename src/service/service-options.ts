@@ -68,6 +68,12 @@ export interface ConnectServiceOptions {
   readonly retriesMax?: number | undefined;
   /** Workers that this client uses at a time. Default: 64. */
   readonly workersMax?: number | undefined;
+  /**
+   * Where to look for workers: on this machine (`here`, the default), or on all (`any`). Then
+   * requests for which no worker of this machine has room go to workers of other machines, through
+   * its bridge.
+   */
+  readonly machine?: "here" | "any" | undefined;
   /** The device of the requests. Default: the device of the worker's replies. */
   readonly device?: string | undefined;
   /** The stream that reads replies (as with `openChannel`) and fills requests. */
@@ -105,6 +111,7 @@ const checkConnectService = optionsOf<ConnectServiceOptions>("connectService()",
   policy: oneOf("retry", "fail"),
   retriesMax: integer(0),
   workersMax: integer(1, limits.serviceLinksMax),
+  machine: oneOf("here", "any"),
   device: aDeviceName,
   stream: aStream,
   sharing: sharingCheck,

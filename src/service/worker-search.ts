@@ -1,15 +1,24 @@
 /**
- * Finds workers of a service while a client needs them. It lists the names on the hub, and waits
- * longer each time if no new worker appears.
+ * Finds workers of a service while a client needs them. It lists the names on the hub, then asks
+ * the bridge if workers of other machines are wanted, and waits longer each time if no new worker
+ * appears.
  */
 import { setTimeout as delay } from "node:timers/promises";
+import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { defaults } from "../base/limits.js";
+import { defaults, limits } from "../base/limits.js";
 import { GrowingPause } from "../base/pause.js";
 import type { Hub } from "../client/hub.js";
+import type { ObjectSummary } from "../wire/messages.js";
 import { claimOffer } from "./claim-offer.js";
 import type { ClientChannels } from "./client-link.js";
-import { offerPrefix, offersAmong, workersAmong } from "./service-names.js";
+import {
+  type FoundOffer,
+  offerPrefix,
+  offersAmong,
+  requestName,
+  workersAmong,
+} from "./service-names.js";
 import type { ConnectServiceOptions } from "./service-options.js";
 
 export interface SearchEvents {
@@ -17,6 +26,8 @@ export interface SearchEvents {
   isNeeded(): boolean;
   /** Whether a link to this worker is wanted. */
   wants(worker: string): boolean;
+  /** The workers of other machines to which there are links. */
+  farWorkers(): readonly string[];
   /** Takes over the channels. */
   onLink(channels: ClientChannels): void;
   /** The hub is gone, or the device is lost. */
@@ -86,7 +97,7 @@ export class WorkerSearch {
   async #look(): Promise<boolean> {
     const { signal } = this.#ended;
     const objects = await this.#hub.list({ prefix: offerPrefix(this.#service), signal });
-    const names = objects.map(({ name }) => name);
+    const names = namesHere(objects);
     const workers = workersAmong(this.#service, names);
     this.#found.see(workers);
     let found = false;
@@ -94,10 +105,8 @@ export class WorkerSearch {
       workers.delete(offer.worker);
       if (signal.aborted || !this.#events.wants(offer.worker)) continue;
       try {
-        const channels = await claimOffer(this.#hub, offer, this.#options, signal);
+        await this.#claim(offer, undefined);
         found = true;
-        this.#found.usable(offer.worker);
-        this.#events.onLink(channels);
       } catch (error) {
         if (endsSearch(error)) throw error;
         // Another client was faster, or the worker is gone. Try the next worker.
@@ -105,8 +114,51 @@ export class WorkerSearch {
       }
     }
     for (const worker of workers) if (this.#events.wants(worker)) this.#found.hasNoOffer(worker);
-    return found;
+    const looksFurther = this.#options.machine === "any" && this.#events.isNeeded();
+    return (looksFurther && (await this.#lookElsewhere())) || found;
   }
+
+  /** Returns whether the bridge offered a worker of another machine. */
+  async #lookElsewhere(): Promise<boolean> {
+    const { signal } = this.#ended;
+    if (signal.aborted) return false;
+    const deadline = new Deadline(
+      `find workers of service "${this.#service}" on other machines`,
+      { signal },
+      // WHY not longer: meanwhile no new worker of this machine is found.
+      defaults.serviceClaimTimeoutMs,
+    );
+    try {
+      // WHY here: whoever uses one machine loads none of it.
+      const { askForWorker } = await import("../client/connection/bridge-call.js");
+      const except = this.#events.farWorkers().slice(0, limits.farWorkersMax);
+      const offer = await askForWorker(this.#hub.socketPath, this.#service, except, deadline);
+      if (!this.#events.wants(offer.worker)) return false;
+      await this.#claim(offer, offer.machine);
+      return true;
+    } catch (error) {
+      if (endsSearch(error)) throw error;
+      this.#found.refused(ELSEWHERE, error);
+      return false;
+    }
+  }
+
+  async #claim(offer: FoundOffer, machine: string | undefined): Promise<void> {
+    const claimed = await claimOffer(this.#hub, offer, this.#options, this.#ended.signal);
+    this.#found.usable(offer.worker);
+    this.#events.onLink({ ...claimed, machine });
+  }
+}
+
+/** Instead of a worker, if the bridge could offer none. */
+const ELSEWHERE = "other machines";
+
+/** Offers that a bridge made are for the client that asked for them. */
+function namesHere(objects: readonly ObjectSummary[]): string[] {
+  const far = new Set<string>();
+  for (const { name, descriptor } of objects)
+    if (descriptor.replicaOf !== undefined) far.add(name).add(requestName(name));
+  return objects.map(({ name }) => name).filter((name) => !far.has(name));
 }
 
 function endsSearch(error: unknown): error is CudaIpcError {

@@ -4,6 +4,7 @@
  */
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import type { SlotUse } from "../channel/channel-observer.js";
 import { hubSocketPath, joinHub } from "../client/connect.js";
 import type { HubLink } from "../client/connection/hub-link.js";
 import { Devices } from "../client/devices.js";
@@ -41,6 +42,7 @@ export class HubWatch {
   readonly #clients = new WatchedClients();
   readonly #gpus: GpuMemory;
   #joined: Joined | undefined;
+  #joining: Promise<Joined> | undefined;
   #status: HubStatus | undefined;
   #instance: string | undefined;
   #successors = 0;
@@ -72,6 +74,21 @@ export class HubWatch {
       this.#found(error);
     }
     return this.#snapshot();
+  }
+
+  /** Who needs which slots of a channel now. Undefined if the channel cannot be read. */
+  slotUse(channel: number, columnsMax: number): SlotUse | undefined {
+    return this.#channels.observer(channel)?.slotUse(columnsMax);
+  }
+
+  /**
+   * Ends the session of a client, whose calls then fail with DISCONNECTED.
+   * @throws NOT_FOUND if there is no such client that this user may see; ABORTED, TIMEOUT
+   */
+  async disconnect(session: number, options: WaitOptions = {}): Promise<void> {
+    const deadline = new Deadline(`disconnect client ${session}`, options, ANSWER_TIMEOUT_MS);
+    const { link } = await this.#join(deadline);
+    await link.request("disconnect", { session }, deadline);
   }
 
   /** The error of the latest snapshot, if the hub did not answer. */
@@ -110,6 +127,13 @@ export class HubWatch {
 
   async #join(deadline: Deadline): Promise<Joined> {
     if (this.#joined !== undefined) return this.#joined;
+    this.#joining ??= this.#joinOnce(deadline).finally(() => {
+      this.#joining = undefined;
+    });
+    return this.#joining;
+  }
+
+  async #joinOnce(deadline: Deadline): Promise<Joined> {
     const { socket, program } = this.#options;
     const link = await joinHub({
       socket,

@@ -22,9 +22,9 @@ export function parseRequest({ method = "", url = "", headers }: IncomingMessage
     if (!/^\/(?!\/)/.test(url)) throw new URIError(url);
     const { pathname, searchParams } = new URL(url, "http://server");
     const path = decodeURIComponent(pathname);
-    return {
-      request: { method: known, path, query: searchParams, cookies: cookiesIn(headers.cookie) },
-    };
+    const cookies = cookiesIn(headers.cookie);
+    const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1];
+    return { request: { method: known, path, query: searchParams, cookies, bearer } };
   } catch {
     return { refusal: textAnswer(400, "The URL is invalid.") };
   }

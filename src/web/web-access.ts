@@ -12,9 +12,19 @@ const SECRET_BYTES = 32;
 const COOKIE = "cuda_ipc";
 
 export class WebAccess {
-  readonly #token = secret();
+  readonly #token: string;
   readonly #cookie = secret();
   readonly #folder = `/${secret()}/`;
+
+  /** @param token of an earlier start, so that its URL stays valid */
+  constructor(token: string = secret()) {
+    this.#token = token;
+  }
+
+  /** Whether it is the token, which programs send without the cookie. */
+  admits(bearer: string | undefined): boolean {
+    return isSame(bearer ?? "", this.#token);
+  }
 
   /** The path with the token, which gives access to whoever has it. */
   get firstPath(): string {
@@ -47,7 +57,7 @@ export class WebAccess {
   }
 }
 
-function secret(): string {
+export function secret(): string {
   return randomBytes(SECRET_BYTES).toString("base64url");
 }
 

@@ -6,6 +6,8 @@ export interface WebRequest {
   readonly path: string;
   readonly query: URLSearchParams;
   readonly cookies: ReadonlyMap<string, string>;
+  /** The token of `Authorization: Bearer`. */
+  readonly bearer: string | undefined;
   /** Empty unless it was posted. At most `limits.webBodyBytesMax`. */
   readonly body: Uint8Array;
   /** Aborted if the client hangs up, the server closes, or the answer takes too long. */
@@ -34,4 +36,9 @@ export type WebHandler = (request: WebRequest) => Promise<WebAnswer | WebStream>
 
 export function textAnswer(status: number, text: string): WebAnswer {
   return { status, type: "text/plain; charset=utf-8", body: `${text}\n` };
+}
+
+export function jsonAnswer(value: unknown): WebAnswer {
+  const type = "application/json; charset=utf-8";
+  return { status: 200, type, body: JSON.stringify(value) };
 }

@@ -51,6 +51,8 @@ export class WebServer {
   readonly #end = new AbortController();
   /** Oldest first. True while a handler works for it. */
   readonly #connections = new Map<Socket, boolean>();
+  /** Connections with a request that is not answered yet. */
+  readonly #asking = new WeakSet<Socket>();
   #streams = 0;
 
   private constructor(options: WebServerOptions) {
@@ -66,6 +68,11 @@ export class WebServer {
       noDelay: true,
     });
     this.#server.maxHeadersCount = limits.webHeadersMax;
+    // WHY not of the socket: Node takes that limit away with the second request of a connection.
+    this.#server.setTimeout(silenceMs, (socket) => {
+      // A handler has a limit of its own.
+      if (this.#connections.get(socket) !== true) socket.destroy();
+    });
     this.#server.on("connection", (socket) => this.#admit(socket));
     this.#server.on("request", (request, response) => void this.#serve(request, response));
   }
@@ -118,10 +125,6 @@ export class WebServer {
     this.#connections.set(socket, false);
     socket.on("error", () => socket.destroy());
     socket.once("close", () => this.#connections.delete(socket));
-    socket.setTimeout(this.#limits.silenceMs, () => {
-      // A handler has a limit of its own.
-      if (this.#connections.get(socket) !== true) socket.destroy();
-    });
     if (this.#connections.size <= this.#limits.connectionsMax) return;
     const idle = [...this.#connections].find(([, isServed]) => !isServed)?.[0] ?? socket;
     this.#connections.delete(idle);
@@ -130,9 +133,13 @@ export class WebServer {
 
   async #serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const { socket } = message;
+    // WHY: one packet can bring a thousand requests, and the server would keep all their answers.
+    if (this.#asking.has(socket)) return void socket.destroy();
+    this.#asking.add(socket);
     const gone = new AbortController();
     response.once("close", () => {
       gone.abort();
+      this.#asking.delete(socket);
       if (this.#connections.has(socket)) this.#connections.set(socket, false);
     });
     try {

@@ -1,8 +1,9 @@
 /**
  * The messages between a process and the bridge of its machine, on the Unix socket beside the
- * hub's. A connection has one purpose, `pull` or `status`, and one request under way.
+ * hub's. A connection has one purpose, `pull`, `worker` or `status`, and one request under way.
  */
 import * as v from "valibot";
+import { limits } from "../base/limits.js";
 import { refusalSchema } from "./peer-messages.js";
 import { count, positive } from "./schemas.js";
 
@@ -19,6 +20,16 @@ export const bridgeRequestSchema = v.variant("op", [
   v.strictObject({ ...head, op: v.literal("pull"), name: word, wait: v.boolean() }),
   /** After an answer to `pull` that is not `done`: answered when there is news. */
   v.strictObject({ ...head, op: v.literal("next") }),
+  /**
+   * Asks for an offer of a worker of this service on another machine, of none of `except`. It is
+   * made on this machine's hub, and waits a while for the client to claim it.
+   */
+  v.strictObject({
+    ...head,
+    op: v.literal("worker"),
+    service: word,
+    except: v.pipe(v.array(word), v.maxLength(limits.farWorkersMax)),
+  }),
   /** Asks for the machines and names that the bridge knows, a page at a time. */
   v.strictObject({ ...head, op: v.literal("status"), after: v.optional(word) }),
 ]);
@@ -26,8 +37,16 @@ export const bridgeRequestSchema = v.variant("op", [
 export type BridgeRequest = v.InferOutput<typeof bridgeRequestSchema>;
 
 const pulling = v.variant("state", [
-  /** No machine has announced the name yet, or the one that did is gone. */
-  v.strictObject({ ...head, ok: v.literal(true), state: v.literal("waiting") }),
+  /**
+   * No machine has announced the name yet, or the one that did is gone. Told again when NATS ceases
+   * to answer the bridge, and when it answers again.
+   */
+  v.strictObject({
+    ...head,
+    ok: v.literal(true),
+    state: v.literal("waiting"),
+    namesAway: v.boolean(),
+  }),
   v.strictObject({
     ...head,
     ok: v.literal(true),
@@ -49,11 +68,32 @@ const pulling = v.variant("state", [
 export const pullReplySchema = v.union([pulling, refusalSchema]);
 export type PullReply = v.InferOutput<typeof pulling>;
 
+const offered = v.strictObject({
+  ...head,
+  ok: v.literal(true),
+  /** Of the offer on this machine's hub. */
+  name: word,
+  worker: word,
+  machine: word,
+});
+
+export const workerReplySchema = v.union([offered, refusalSchema]);
+export type OfferedWorker = v.InferOutput<typeof offered>;
+
 const knownName = v.strictObject({
   name: word,
   machine: word,
   object: positive,
   byteLength: count,
+});
+
+const copyUnderWay = v.strictObject({
+  name: word,
+  machine: word,
+  doneBytes: count,
+  totalBytes: count,
+  /** Over the last seconds. */
+  bytesPerSecond: count,
 });
 
 const statusReply = v.strictObject({
@@ -66,9 +106,7 @@ const statusReply = v.strictObject({
   transports: v.array(word),
   machines: v.array(v.strictObject({ machine: word, alive: v.boolean(), names: count })),
   machinesLeftOut: count,
-  fetches: v.array(
-    v.strictObject({ name: word, machine: word, doneBytes: count, totalBytes: count }),
-  ),
+  fetches: v.array(copyUnderWay),
   /** Names of this machine that another machine has announced before. */
   refused: v.array(v.strictObject({ name: word, machine: word })),
   /** Sorted by name. Pass `next` as `after` to get the following page. */
@@ -78,5 +116,6 @@ const statusReply = v.strictObject({
 
 export const statusReplySchema = v.union([statusReply, refusalSchema]);
 export type BridgeStatus = v.InferOutput<typeof statusReply>;
+export type CopyUnderWay = v.InferOutput<typeof copyUnderWay>;
 
-export type BridgeMessage = BridgeRequest | PullReply | BridgeStatus;
+export type BridgeMessage = BridgeRequest | PullReply | OfferedWorker | BridgeStatus;

@@ -6,6 +6,7 @@ import * as v from "valibot";
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { RANK_MAX } from "../ring/channel-layout.js";
+import { channelContent } from "./channel-content.js";
 import { checked } from "./codec.js";
 import { descriptorSchema } from "./descriptor.js";
 import { MACHINES_VERSION } from "./machine-records.js";
@@ -74,6 +75,21 @@ const callSchema = v.variant("op", [
    */
   v.strictObject({ ...id, op: v.literal("next"), channel: positive }),
   v.strictObject({ ...id, op: v.literal("leave"), channel: positive }),
+  /**
+   * Claims a free worker of a service, none of `except`, for a client of the caller's machine.
+   * Answered with the channel of its replies, to be read with `next` and given back with `leave`.
+   */
+  v.strictObject({
+    ...id,
+    op: v.literal("claim"),
+    service: word,
+    except: v.pipe(v.array(word), v.maxLength(limits.farWorkersMax)),
+  }),
+  /**
+   * The client has made its requests. The side that answers reads them with `next` as channel
+   * `requests` of the caller, and writes them for the worker whose replies are `channel`.
+   */
+  v.strictObject({ ...id, op: v.literal("attach"), channel: positive, requests: positive }),
 ]);
 
 const answerSchema = v.variant("ok", [
@@ -132,6 +148,16 @@ export const callResults = {
     v.strictObject({ state: v.literal("ended"), gone: v.boolean() }),
   ]),
   leave: v.strictObject({}),
+  claim: v.strictObject({
+    channel: positive,
+    /** Of the replies, on the hub there. */
+    name: word,
+    object: positive,
+    content: channelContent,
+    /** The worker's hello; see src/service/service-facts.ts. */
+    hello: v.unknown(),
+  }),
+  attach: v.strictObject({}),
 } as const satisfies Record<LinkCall["op"], v.GenericSchema>;
 
 export type CallResult<Op extends LinkCall["op"]> = v.InferOutput<(typeof callResults)[Op]>;

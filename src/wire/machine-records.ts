@@ -1,6 +1,7 @@
 /**
  * What bridges write to NATS, each as one JSON document under one key. `machine.NAME` says that a
  * machine is there, and ends by itself. `name.NAME` says which machine has an object.
+ * `service.NAME.MACHINE` says that a machine has workers of a service.
  */
 import * as v from "valibot";
 import { CudaIpcError, messageOf } from "../base/errors.js";
@@ -42,6 +43,10 @@ const nameRecord = v.strictObject({
 
 export type NameRecord = v.InferOutput<typeof nameRecord>;
 
+const serviceRecord = v.strictObject({ ...version, service: goodName, machine: goodName });
+
+export type ServiceRecord = v.InferOutput<typeof serviceRecord>;
+
 /** Any character of a name but these would mean something to NATS. */
 const PLAIN = /[A-Za-z0-9_-]/;
 
@@ -60,7 +65,11 @@ export function nameKey(name: string): string {
   return `name.${keyPart(name)}`;
 }
 
-export function encodeRecord(record: MachineRecord | NameRecord): Uint8Array {
+export function serviceKey(service: string, machine: string): string {
+  return `service.${keyPart(service)}.${keyPart(machine)}`;
+}
+
+export function encodeRecord(record: MachineRecord | NameRecord | ServiceRecord): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(record));
 }
 
@@ -81,6 +90,14 @@ export function decodeName(key: string, bytes: Uint8Array): NameRecord {
       "INVALID_DESCRIPTOR",
       `Cannot use "${record.name}" of ${record.machine}: it claims ${contradiction}`,
     );
+  return record;
+}
+
+/** @throws INVALID_MESSAGE, PROTOCOL_MISMATCH */
+export function decodeService(key: string, bytes: Uint8Array): ServiceRecord {
+  const record = decode(key, serviceRecord, bytes);
+  if (serviceKey(record.service, record.machine) !== key)
+    throw damaged(key, `it is of ${record.service} on ${record.machine}`);
   return record;
 }
 

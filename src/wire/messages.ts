@@ -24,11 +24,12 @@ export type Lifetime = v.InferOutput<typeof lifetimeSchema>;
 
 /**
  * With which other users an object is shared: none, the owner's group, or all that the hub serves;
- * and their access.
+ * and their access. `machines`: its owner wants other machines to see it. The hub only tells so.
  */
 export const sharingSchema = v.strictObject({
   with: v.picklist(["private", "group", "all"]),
   access,
+  machines: v.optional(v.boolean()),
 });
 
 export type Sharing = v.InferOutput<typeof sharingSchema>;
@@ -119,6 +120,8 @@ export const requestSchema = v.variant("op", [
    * with everything.
    */
   v.strictObject({ ...head, op: v.literal("restart") }),
+  /** Ends the session of another client. Its leases end when its process ends or comes back. */
+  v.strictObject({ ...head, op: v.literal("disconnect"), session: positive }),
   /** The last message of a session: everything it holds is released at once. */
   v.strictObject({ ...head, op: v.literal("bye") }),
 ]);
@@ -240,6 +243,7 @@ export const resultSchemas = {
   status: hubStatusSchema,
   stop: none,
   restart: none,
+  disconnect: none,
   bye: none,
 } as const satisfies Record<Request["op"], v.GenericSchema>;
 

@@ -113,6 +113,7 @@ function protocolText(): string {
       channelReaders: limits.channelReadersMax,
       channelMetaBytes: limits.channelMetaBytesMax,
       channelControlBytes: limits.channelControlBytesMax,
+      farWorkers: limits.farWorkersMax,
       serviceDepth: limits.serviceDepthMax,
       serviceLinks: limits.serviceLinksMax,
       serviceConcurrency: limits.serviceConcurrencyMax,

@@ -1,9 +1,10 @@
 /**
- * Arrays, bundles and channels in GPU memory from one machine to another: two hubs and two bridges
- * that use the same GPU.
+ * Arrays, bundles, channels and requests in GPU memory from one machine to another: two hubs and
+ * two bridges that use the same GPU.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { connectService, type SlotToFill, serve } from "../../src/doors/service.js";
 import { connect, type Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { skipWithoutEngines } from "../support/machines/engines.js";
@@ -72,6 +73,32 @@ describe("another machine's GPU memory", { skip: whyNoGpu() ?? skipWithoutEngine
       using found = await reader.next(LATE);
       assert.deepEqual(found?.json, { index });
       assert.deepEqual(await found?.array.read(), values);
+    }
+  });
+
+  it("has the requests and replies of a service", async () => {
+    const message = { dtype: "float32", shape: [1_000_000] } as const;
+    const options = { request: message, reply: message, sharing: { machines: true } } as const;
+    await using _service = await serve(hubOfOne, "double", options, async (request, reply) => {
+      const values = await request.array.read();
+      const slot = await reply.loan();
+      using part = slot.array.slice({ stop: values.length });
+      await part.write(values.map((value) => 2 * value));
+      return { shape: [values.length] };
+    });
+    await using client = connectService(hubOfOther, "double", { machine: "any" });
+    for (const length of [1, 16_384, 16_385, 1_000_000]) {
+      const values = Float32Array.from({ length }, (_, i) => i % 1009);
+      const fill = async ({ array }: SlotToFill) => {
+        using part = array.slice({ stop: length });
+        await part.expectDType("float32").write(values);
+      };
+      using reply = await client.request(fill, { shape: [length], ...LATE });
+      assert.equal(reply.array.device.cpuVisible, false);
+      assert.deepEqual(
+        await reply.array.read(),
+        values.map((value) => 2 * value),
+      );
     }
   });
 });

@@ -107,6 +107,8 @@ const sharings: readonly Sharing[] = [
   { with: "private", access: "read" },
   { with: "group", access: "read" },
   { with: "all", access: "read-write" },
+  { with: "private", access: "read", machines: true },
+  { with: "all", access: "read", machines: false },
 ];
 const sharedFrame = { name: "frame", lifetime: "held", descriptor: hostArray } as const;
 
@@ -154,6 +156,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "status" },
   { ...head, op: "stop", force: false },
   { ...head, op: "restart" },
+  { ...head, op: "disconnect", session: 3 },
   { ...head, op: "bye" },
 ];
 
@@ -325,5 +328,6 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
     },
   ],
   stop: [{}],
+  disconnect: [{}],
   bye: [{}],
 };

@@ -90,13 +90,18 @@ class ReaderStreams:
         and whose writer died before."""
         if self._ring.is_refused:
             self._ring.retry()
+        self.settle()
+
+    def settle(self) -> None:
+        """Notes which data have come of the messages that a stream waited for."""
         while self._awaited:
             first = self._awaited[0]
             is_ready = self._ring.readiness(first)
             if is_ready is False:
                 return
             self._awaited.popleft()
-            if is_ready is None:
+            first.came = is_ready is not None
+            if not first.came:
                 self._ring.count_lost(first)
 
     def release(self, taken: Taken, stream: Stream) -> None:

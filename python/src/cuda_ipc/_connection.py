@@ -15,7 +15,7 @@ from ._leases import HeldLease
 from ._packets import ConnectionEnded, PacketSocket, checked_number, parse_reply
 from ._protocol import DEFAULT_MS_EXPLANATION, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
 from ._version import VERSION
-from .errors import CudaIpcError, CudaIpcTimeout, Farewell, error
+from .errors import FAREWELLS, CudaIpcError, CudaIpcTimeout, Farewell, error
 
 # The field names `open` and `create` give something that must go back if nobody wants it.
 _GAINS = ("open", "create")
@@ -116,7 +116,7 @@ class Connection(PacketSocket):
             if not reply["ok"]:
                 refused = reply["error"]
                 code, message = str(refused.get("code")), str(refused.get("message"))
-                if number == 0 and code == "HUB_GONE":
+                if number == 0 and code in FAREWELLS:
                     raise Farewell(code, message)
             with self._lock:
                 pending = self._pending.pop(number, None)

@@ -74,6 +74,8 @@ class GivenStreams:
 
     def find(self, stream: object) -> Stream:
         """Raises TypeError or ValueError for what is no stream."""
+        if isinstance(stream, Stream):
+            return stream
         last = self._last
         if last is not None and last.owner is stream:
             return last
@@ -103,7 +105,8 @@ def _stream_of(stream: object, ordinal: int | None) -> Stream:
 
 def check_stream(stream: object) -> None:
     """Raises TypeError or ValueError for what is no stream."""
-    _handle_of(stream)
+    if not isinstance(stream, Stream):
+        _handle_of(stream)
 
 
 def _handle_of(stream: Any) -> tuple[int, int | None]:

@@ -18,7 +18,7 @@ def data_of(
     Raises TypeError, ValueError, UNSUPPORTED_DTYPE.
     """
     if dtype is not None or shape is not None:
-        view = _packed(memoryview(data))
+        view = _packed(buffer_of(data))
         found = dtype_of(dtype if dtype is not None else "uint8")
         if shape is None:
             if len(view) % found.itemsize != 0:
@@ -34,7 +34,7 @@ def data_of(
     named = getattr(data, "dtype", None)
     sizes = getattr(data, "shape", None)
     if named is None or sizes is None:
-        view = memoryview(data)
+        view = buffer_of(data)
         return _of_format(view), tuple(view.shape or ()), _packed(view)
     if getattr(named, "byteorder", "=") == ">":
         raise CudaIpcError(
@@ -45,7 +45,7 @@ def data_of(
 
 def _bytes_of_array(data: Any) -> memoryview:
     try:
-        return _packed(memoryview(data))
+        return _packed(buffer_of(data))
     except (TypeError, ValueError, BufferError):
         pass
     # bfloat16 and float8 have no format code, and PyTorch's tensors have no buffer.
@@ -57,6 +57,17 @@ def _bytes_of_array(data: Any) -> memoryview:
         ) from missing
     flat = numpy.ascontiguousarray(numpy.asarray(data))
     return memoryview(flat.reshape(-1).view(numpy.uint8))
+
+
+def buffer_of(data: Any) -> memoryview:
+    """Raises TypeError."""
+    try:
+        return memoryview(data)
+    except TypeError:
+        raise TypeError(
+            "data must be bytes, an array on the host or another object with a buffer, not "
+            f"{type(data).__name__}; numpy.asarray() makes one of numbers"
+        ) from None
 
 
 def _packed(view: memoryview) -> memoryview:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ._dtypes import DType
+from ._json import parse_json
 from ._layout import (
     Layout,
     Refused,
@@ -170,7 +171,7 @@ def read_index(content: Mapping[str, Any], fd: int, byte_length: int) -> Index:
     sealed = fcntl.fcntl(fd, F_GET_SEALS) & F_SEAL_WRITE
     require(sealed, "the index is not sealed against writing")
     try:
-        document = json.loads(os.pread(fd, length, 0).decode())
+        document = parse_json(os.pread(fd, length, 0).decode())
     except ValueError as wrong:
         raise Refused(f"the index is not JSON: {wrong}") from wrong
     require(isinstance(document, dict), "the index is no object")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import struct
+from array import array
 from typing import Any
 
 from ._layout import Layout
@@ -11,48 +13,27 @@ from ._memory import Memory
 
 _READ_ONLY = 1
 
-
-class _Device(ctypes.Structure):
-    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
-
-
-class _DataType(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device", _Device),
-        ("ndim", ctypes.c_int32),
-        ("dtype", _DataType),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
+# WHY packed by hand: a model has thousands of tensors, and ctypes takes several times as long for
+# each. These are structures of dlpack.h, which have no padding.
+#
+#   DLTensor                   bytes
+#     data                      8
+#     device: type, id          4, 4
+#     ndim                      4
+#     dtype: code, bits, lanes  1, 1, 2
+#     shape, strides            8, 8
+#     byte_offset               8
+_TENSOR = "QiiiBBHQQQ"
+_TENSOR_BYTES = struct.calcsize("=" + _TENSOR)
+# DLManagedTensor: the tensor, a context, a deleter. It cannot say that memory is for reading alone.
+_MANAGED = struct.Struct("=" + _TENSOR + "QQ")
+_MANAGED_DELETER_AT = _TENSOR_BYTES + 8
+# DLManagedTensorVersioned, of DLPack 1.0: major, minor, a context, a deleter, flags, the tensor.
+_VERSIONED = struct.Struct("=IIQQQ" + _TENSOR)
+_VERSIONED_DELETER_AT = 16
+_POINTER = struct.Struct("=Q")
 
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class _Managed(ctypes.Structure):
-    """DLManagedTensor: it cannot say that the memory is for reading alone."""
-
-    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
-
-
-class _ManagedVersioned(ctypes.Structure):
-    """DLManagedTensorVersioned, of DLPack 1.0."""
-
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", _Deleter),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
-    ]
-
 
 _OLD, _NEW = b"dltensor", b"dltensor_versioned"
 _new_capsule = ctypes.pythonapi.PyCapsule_New
@@ -66,11 +47,13 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
-# What frameworks still use, by the address of its structure.
-_alive: dict[int, tuple[Any, ...]] = {}
+# What frameworks still use, by the address of its structure: the structure, where in it the deleter
+# is, and the memory.
+_Alive = dict[int, tuple["array[int]", int, Memory]]
+_alive: _Alive = {}
 
 
-def _delete(address: int, _alive: dict[int, tuple[Any, ...]] = _alive) -> None:
+def _delete(address: int, _alive: _Alive = _alive) -> None:
     _alive.pop(address, None)
 
 
@@ -82,6 +65,7 @@ def _drop_capsule(capsule: int) -> None:
 
 
 _deleter = _Deleter(_delete)
+_deleter_address = ctypes.cast(_deleter, ctypes.c_void_p).value or 0
 _capsule_deleter = _Deleter(_drop_capsule)
 _destructor = ctypes.cast(_capsule_deleter, ctypes.c_void_p)
 
@@ -91,7 +75,8 @@ def _forget() -> None:
     # Frameworks may drop tensors after the interpreter has ended. Nothing may call Python then,
     # and the memory has to stay.
     for kept in _alive.values():
-        kept[0].deleter = _Deleter(0)
+        block, deleter_at, _ = kept
+        _POINTER.pack_into(block, deleter_at, 0)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
@@ -105,20 +90,27 @@ def capsule_of(memory: Memory, layout: Layout, max_version: tuple[int, int] | No
             "copy it."
         )
     rank = len(layout.shape)
-    shape = (ctypes.c_int64 * max(rank, 1))(*layout.shape)
-    strides = (ctypes.c_int64 * max(rank, 1))(*layout.strides)
-    managed: Any = _ManagedVersioned() if versioned else _Managed()
-    tensor = managed.tensor
-    tensor.data = memory.address + layout.byte_offset if layout.size > 0 else None
-    tensor.device = _Device(*memory.device)
-    tensor.ndim = rank
-    tensor.dtype = _DataType(*layout.dtype.dlpack, 1)
-    tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
-    tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
-    managed.deleter = _deleter
+    head = _VERSIONED if versioned else _MANAGED
+    # WHY an array: it says its address, which stays as long as its length.
+    block = array("b", bytes(head.size + 16 * rank))
+    address = block.buffer_info()[0]
+    shape_at = address + head.size
+    tensor = (
+        memory.address + layout.byte_offset if layout.size > 0 else 0,
+        *memory.device,
+        rank,
+        *layout.dtype.dlpack,
+        1,
+        shape_at,
+        shape_at + 8 * rank,
+        0,
+    )
     if versioned:
-        managed.major, managed.minor = 1, 0
-        managed.flags = _READ_ONLY if memory.readonly else 0
-    address = ctypes.addressof(managed)
-    _alive[address] = (managed, shape, strides, memory)
+        flags = _READ_ONLY if memory.readonly else 0
+        head.pack_into(block, 0, 1, 0, 0, _deleter_address, flags, *tensor)
+    else:
+        head.pack_into(block, 0, *tensor, 0, _deleter_address)
+    struct.pack_into(f"={2 * rank}q", block, head.size, *layout.shape, *layout.strides)
+    deleter_at = _VERSIONED_DELETER_AT if versioned else _MANAGED_DELETER_AT
+    _alive[address] = (block, deleter_at, memory)
     return _new_capsule(address, _NEW if versioned else _OLD, _destructor)

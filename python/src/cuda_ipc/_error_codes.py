@@ -36,8 +36,8 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
         "Remove it first (cuda-ipc rm NAME) or choose another name.",
     ),
     "NOT_FOUND": ErrorFacts(
-        "No object of this name is shared.",
-        "See what is shared with: cuda-ipc ls",
+        "No object of this name is shared, or there is no such client.",
+        "See what is shared with: cuda-ipc ls; and clients with: cuda-ipc top",
         True,
     ),
     "WRONG_KIND": ErrorFacts(
@@ -84,6 +84,10 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
         "The hub was stopped, none was found in time, or the next one has lost the object.",
         "Connect again. Mapped memory stays usable.",
         True,
+    ),
+    "DISCONNECTED": ErrorFacts(
+        "Somebody ended this client's session on the hub.",
+        "Call connect() again if the program should go on. Mapped memory stays usable.",
     ),
     "HUB_RUNNING": ErrorFacts(
         "A hub already runs on this socket.",

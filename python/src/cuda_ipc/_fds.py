@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import select
 import sys
 import threading
 from collections.abc import Iterable
@@ -49,7 +51,11 @@ class SharedFds:
 
 
 class Bell:
-    """An eventfd that wakes another process. It belongs to somebody else."""
+    """An eventfd that wakes another process. It belongs to somebody else.
+
+    Another holder can fill it and make its calls block, so neither call may wait. Only a holder
+    that fills it between the poll and the write can block a ring.
+    """
 
     __slots__ = ("fd",)
 
@@ -57,13 +63,27 @@ class Bell:
         self.fd = fd
 
     def ring(self) -> None:
-        # EAGAIN says that it has rung.
+        # WHY not kept: two threads cannot use one poll object at a time.
+        room = select.poll()
+        room.register(self.fd, select.POLLOUT)
+        # Without room it has rung.
+        if not room.poll(0):
+            return
         with contextlib.suppress(BlockingIOError):
             os.eventfd_write(self.fd, 1)
 
     def silence(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self.fd)
+        try:
+            os.preadv(self.fd, [bytearray(8)], -1, os.RWF_NOWAIT)
+        except BlockingIOError:
+            pass
+        except OSError as cause:
+            # Before Linux 5.8.
+            if cause.errno != errno.EOPNOTSUPP:
+                raise
+            os.set_blocking(self.fd, False)
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self.fd)
 
 
 def new_bell() -> int:

@@ -24,8 +24,10 @@ def require(condition: object, found: str) -> None:
 
 
 def integer(value: object, low: int, what: str, high: int = INTEGER_MAX) -> int:
-    require(type(value) is int and low <= value <= high, f"{what} is {value!r}")
-    return value  # type: ignore[return-value]
+    # WHY not `require`: a bundle has tens of thousands of integers, and to format texts takes long.
+    if type(value) is not int or not low <= value <= high:
+        raise Refused(f"{what} is {value!r}")
+    return value
 
 
 def packed_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -77,13 +79,15 @@ class Layout(NamedTuple):
         """The first byte of the elements, and the one behind the last."""
         if self.size == 0:
             return self.byte_offset, self.byte_offset
-        steps = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
-        low = sum(step for step in steps if step < 0)
-        high = sum(step for step in steps if step > 0) + 1
-        return (
-            self.byte_offset + low * self.dtype.itemsize,
-            self.byte_offset + high * self.dtype.itemsize,
-        )
+        low, high = 0, 1
+        for length, stride in zip(self.shape, self.strides, strict=True):
+            step = (length - 1) * stride
+            if step < 0:
+                low += step
+            else:
+                high += step
+        size = self.dtype.itemsize
+        return self.byte_offset + low * size, self.byte_offset + high * size
 
     def positions(self) -> Iterator[int]:
         """The byte at which each element starts, last index fastest."""
@@ -117,21 +121,21 @@ def known_dtype(value: object) -> DType:
 
 def checked_layout(spec: object, byte_length: int) -> Layout:
     """A layout that another process sent, inside `byte_length` bytes of memory."""
-    require(isinstance(spec, Mapping), f"an array is {spec!r}")
-    assert isinstance(spec, Mapping)
+    if not isinstance(spec, Mapping):
+        raise Refused(f"an array is {spec!r}")
     dtype = known_dtype(spec.get("dtype"))
     shape, strides = spec.get("shape"), spec.get("strides")
-    require(isinstance(shape, list) and len(shape) <= LIMIT_DIMENSIONS, f"shape is {shape!r}")
-    require(
-        isinstance(strides, list) and len(strides) == len(shape or ()),
-        f"strides are {strides!r} for shape {shape!r}",
-    )
-    lengths = tuple(integer(length, 0, "a length") for length in shape or ())
-    steps = tuple(integer(stride, -INTEGER_MAX, "a stride") for stride in strides or ())
+    if not isinstance(shape, list) or len(shape) > LIMIT_DIMENSIONS:
+        raise Refused(f"shape is {shape!r}")
+    if not isinstance(strides, list) or len(strides) != len(shape):
+        raise Refused(f"strides are {strides!r} for shape {shape!r}")
+    lengths = tuple([integer(length, 0, "a length") for length in shape])
+    steps = tuple([integer(stride, -INTEGER_MAX, "a stride") for stride in strides])
     offset = integer(spec.get("byteOffset"), 0, "byteOffset")
     layout = Layout(dtype, lengths, steps, offset)
-    require(offset % dtype.alignment == 0, f"byteOffset {offset} is not aligned to {dtype.name}")
+    if offset % dtype.alignment != 0:
+        raise Refused(f"byteOffset {offset} is not aligned to {dtype.name}")
     low, high = layout.bounds()
-    inside = low >= 0 and high <= byte_length and layout.nbytes <= byte_length
-    require(inside, f"an array lies in bytes {low} to {high} of {byte_length}")
+    if low < 0 or high > byte_length or layout.nbytes > byte_length:
+        raise Refused(f"an array lies in bytes {low} to {high} of {byte_length}")
     return layout

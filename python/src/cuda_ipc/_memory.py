@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import mmap
 import os
 import stat
@@ -117,7 +118,7 @@ class HostMemory:
         mapped = map_file(fd, length, not readonly)
         self.buffer = memoryview(mapped)
 
-    @property
+    @functools.cached_property
     def address(self) -> int:
         return address_of(self.buffer)
 

@@ -83,10 +83,12 @@ class Messages:
                         self._ring.lose(taken)
                         taken = self._coming = self._pending = None
                         continue
-                    if not is_ready:
-                        if self._stream is None:
-                            self._pending = taken
-                            return None
+                    if is_ready:
+                        taken.came = True
+                    elif self._stream is None:
+                        self._pending = taken
+                        return None
+                    else:
                         self._use_streams().await_data(self._stream, taken)
                 taken._reader = self  # type: ignore[attr-defined]
                 self._pending = None
@@ -115,9 +117,14 @@ class Messages:
             self._streams = ReaderStreams(self._ring, self._parts.control, self._parts.page)
         return self._streams
 
+    @property
+    def _has_gpu_work(self) -> bool:
+        """Whether a GPU may still use the messages."""
+        return self._is_on_gpu or self._streams is not None
+
     def _finish(self, deadline: Deadline) -> None:
         """Waits for what may still use the messages. Raises TIMEOUT."""
-        if not self._is_on_gpu and self._streams is None:
+        if not self._has_gpu_work:
             return
         from ._cuda import context_at
         from ._cuda_streams import finish_contexts
@@ -128,22 +135,31 @@ class Messages:
         finish_contexts(contexts, deadline)
 
     def _is_ready(self, message: Message) -> bool:
-        if self._closed:
-            closed(f'read channel "{self.name}"')
-        is_ready = message.ready_at == 0 or self._ring.readiness(message)
-        if is_ready is None:
+        came = message.came
+        if came is None:
+            if self._closed:
+                closed(f'read channel "{self.name}"')
+            is_ready = self._ring.readiness(message)
+            if is_ready is False:
+                return False
+            came = is_ready is not None
+        if not came:
             raise CudaIpcError(
                 "PEER_GONE",
                 f'Cannot use message {message.sequence} of channel "{self.name}": its writer died '
                 "before its data were there",
             )
-        return is_ready
+        return True
 
     def _release(self, message: Message, stream: Any) -> None:
         memory = self._parts.memory
         by = self._stream if stream is None else self._given_stream(stream)
         if by is None and self._is_on_gpu:
             memory.finish()
+        self._give_back(message, by)
+
+    def _give_back(self, message: Message, by: Stream | None) -> None:
+        """Without a stream nothing may still use the message."""
         # A view that is left sees later messages from here on.
         data = getattr(message, "_data", None)
         if data is not None:

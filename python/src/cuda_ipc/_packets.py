@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import json
 import select
 import socket
 import threading
@@ -13,6 +12,7 @@ from typing import Any
 from ._deadline import Deadline
 from ._fds import close_all
 from ._hub_socket import check_peer
+from ._json import parse_json
 from ._protocol import LIMIT_FDS, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
 from .errors import CudaIpcError, system_error
 
@@ -98,7 +98,7 @@ class PacketSocket:
 
 def parse_reply(packet: bytes) -> dict[str, Any]:
     try:
-        reply = json.loads(packet)
+        reply = parse_json(packet)
     except ValueError as wrong:
         raise CudaIpcError("INVALID_MESSAGE", f"The hub sent no JSON: {wrong}") from wrong
     if (

@@ -10,6 +10,7 @@ class Taken:
 
     __slots__ = (
         "byte_length",
+        "came",
         "claim",
         "epoch",
         "flags",
@@ -26,6 +27,8 @@ class Taken:
 
     position: int
     claim: int
+    #: Whether its data came or its writer died before; None if nobody has seen either yet.
+    came: bool | None
     #: It was given back.
     returned: bool
     #: How its stream gives it back, with the value that `done` reaches; None if the CPU does.

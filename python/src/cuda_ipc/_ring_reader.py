@@ -182,6 +182,7 @@ class RingReader(ReaderSeat):
         taken.claim = claim
         taken.returned = False
         taken.signal = None
+        taken.came = True if ready_at == 0 else None
         taken.sequence = sequence
         taken.byte_length = length
         taken.ready_at = ready_at

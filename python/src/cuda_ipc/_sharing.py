@@ -60,7 +60,7 @@ class _Wanted(NamedTuple):
 
     name: str
     pinned: bool
-    sharing: Mapping[str, str] | None
+    sharing: Mapping[str, Any] | None
 
 
 def share(
@@ -68,7 +68,7 @@ def share(
     name: str,
     tensor: Any,
     pinned: bool,
-    sharing: Mapping[str, str] | None,
+    sharing: Mapping[str, Any] | None,
     timeout: float | Deadline | None,
 ) -> SharedTensor:
     """As `Hub.share`."""

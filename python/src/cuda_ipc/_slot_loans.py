@@ -59,7 +59,10 @@ class SlotLoans:
         return self._given.find(stream)
 
     def _order(self, by: Stream | None) -> bool:
-        """Orders the stream after all others that use the slot. False if the CPU has to wait."""
+        """Orders the stream after all others that use the slot. False if the CPU has to wait.
+
+        None stands for the CPU.
+        """
         if by is None and self._streams is None:
             return not self._ring.pending_releases()
         return self._use_streams().order(by)
@@ -71,6 +74,11 @@ class SlotLoans:
             self._streams = WriterStreams(self._ring, self._parts.control, self._parts.pages)
             self._held.on_goodbye = self._finish
         return self._streams
+
+    @property
+    def _has_gpu_work(self) -> bool:
+        """Whether a stream may still use the slots."""
+        return self._streams is not None
 
     def _finish(self, deadline: Deadline = NO_DEADLINE) -> None:
         """Waits for the streams that were given. Raises TIMEOUT."""

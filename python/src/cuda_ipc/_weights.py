@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +38,12 @@ def load_views(
     access: str,
     wait: bool,
     timeout: float | None,
+    viewing: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Weights:
-    """Opens the bundle, and views each of its arrays. Raises as `Hub.open_bundle`."""
+    """Opens the bundle, and views each of its arrays within `viewing`.
+
+    Raises as `Hub.open_bundle`.
+    """
     own = hub is None
     if hub is None:
         from .connecting import connect
@@ -57,8 +62,9 @@ def load_views(
         memory, held = bundle.detach()
         kept = KeptMemory(memory, held, hub)
         state = HandleState(name)
-        for key, layout in layouts.items():
-            weights[key] = view(Array(state, kept, layout))
+        with viewing():
+            for key, layout in layouts.items():
+                weights[key] = view(Array(state, kept, layout))
         return weights
     except BaseException:
         if own:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Protocol
 
+from ._data import buffer_of
 from ._dtypes import numpy_dtype
 from ._layout import Layout
 from ._memory import Memory
@@ -247,8 +248,8 @@ def check_stream(stream: int | None, device_type: int) -> None:
 
 
 def byte_view(data: Any) -> memoryview:
-    """The bytes of an object with a C-contiguous buffer."""
-    view = memoryview(data)
+    """The bytes of an object with a C-contiguous buffer. Raises TypeError, ValueError."""
+    view = buffer_of(data)
     if not view.c_contiguous:
         raise ValueError("data must be C-contiguous; copy it first")
     return view.cast("B") if view.nbytes > 0 else memoryview(b"")

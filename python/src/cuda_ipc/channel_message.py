@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from ._json import parse_json
 from ._protocol import FLAG_JSON
 from ._ring_message import Taken
 from .arrays import Array
@@ -35,7 +35,7 @@ class Message(Taken):
     @property
     def json(self) -> Any:
         """The meta as the value that was given; None if it is bytes, or there is none."""
-        return json.loads(self.meta) if self.flags & FLAG_JSON else None
+        return parse_json(self.meta) if self.flags & FLAG_JSON else None
 
     @property
     def data(self) -> memoryview:
@@ -76,7 +76,7 @@ class Message(Taken):
         """Whether its data are there. Only with a stream does a message come before them.
 
         Raises PEER_GONE if its writer died before: what was computed from it is worthless. It can
-        be asked until the reader is closed. Raises CLOSED.
+        still be asked after `release()`, and after the reader was closed.
         """
         return self._reader._is_ready(self)
 

@@ -168,11 +168,15 @@ class ChannelReader(Messages, Closing):
             return
         if not self._link.forked:
             self._finish(deadline)
+        self._leave()
+
+    def _leave(self) -> None:
         self._closed = True
         self._pending = None
         self._held.on_lost = None
         if not self._link.forked:
             if self._streams is not None:
+                self._streams.settle()
                 self._streams.close()
             self._ring.leave()
         self._parts.close()

@@ -98,8 +98,19 @@ class Slot:
         process's context. Raises CLOSED, MESSAGE_TOO_LARGE, TypeError, ValueError, and the errors
         of the GPU; after one of these but CLOSED the slot can be committed again.
         """
+        return self._commit(meta, shape, byte_length, stream, is_there=False)
+
+    def _commit(
+        self,
+        meta: Any,
+        shape: int | Sequence[int] | None,
+        byte_length: int | None,
+        stream: Any,
+        is_there: bool = True,
+    ) -> int | None:
+        """As `commit`. `is_there` says that this process has written all but by the stream."""
         self._check_open("commit")
-        return self._writer._commit(self, meta, shape, byte_length, stream)
+        return self._writer._commit(self, meta, shape, byte_length, stream, is_there)
 
     def close(self) -> None:
         """Gives the slot back without a message. After `commit` it does nothing."""
@@ -115,6 +126,14 @@ class Slot:
             raise too_large(self.name, len(view), parts.facts.slot_bytes, "bytes")
         parts.memory.write(self._slot * parts.facts.slot_stride, view)
         return len(view)
+
+    def _may_write(self) -> bool:
+        """False while a stream of a reader may still use it, which the CPU would overtake.
+
+        Raises CLOSED.
+        """
+        self._check_open("fill")
+        return self._stream is None or self._is_dropped or self._writer._order(None)
 
     def _end(self) -> None:
         self._is_open = False

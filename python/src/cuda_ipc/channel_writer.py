@@ -229,7 +229,7 @@ class ChannelWriter(SlotLoans, Closing):
                 self._finish(deadline)
             self._leave(state)
 
-    def _leave(self, state: int) -> None:
+    def _leave(self, state: int = WRITER_CLOSED) -> None:
         self._dropped = self.dropped
         self._closed = True
         self._held.on_lost = None

@@ -48,7 +48,11 @@ class CudaError(CudaIpcError):
 
 
 class Farewell(CudaIpcError):
-    """The hub was stopped on purpose, so no other hub is looked for. The code is HUB_GONE."""
+    """The hub's last words, after which no other hub is looked for. The code is one of FAREWELLS."""
+
+
+#: The hub was stopped on purpose, or somebody has disconnected this client.
+FAREWELLS = ("HUB_GONE", "DISCONNECTED")
 
 
 def error_type(code: str) -> type[CudaIpcError]:

@@ -18,6 +18,7 @@ from ._group.barrier import Broken, judge_barrier, missing_words
 from ._group.host import GroupHost
 from ._group.members import Member, MemberWatches
 from ._group.words import GAVE_UP, LEFT, GroupWords
+from ._json import parse_json
 from ._protocol import DEFAULT_MS_PEER, LIMIT_GATHER_BYTES
 from ._waiting import in_thread, pauses
 from .errors import CudaIpcError
@@ -236,7 +237,7 @@ class Group(Closing):
             found = "gave no value at this barrier"
             if raw is not None:
                 try:
-                    values.append(json.loads(raw))
+                    values.append(parse_json(raw))
                     continue
                 except ValueError:
                     found = "gave a value that is not JSON"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._weights import REQUEST_S, Weights, load_views
@@ -44,7 +44,15 @@ def load_file(
     Without `hub` it connects for itself. With `wait` it waits until the bundle is published.
     Raises NOT_FOUND, which says who has created the name, and as `Hub.open_bundle`.
     """
-    return load_views(name, view, hub=hub, access=access, wait=wait, timeout=timeout)
+    return load_views(
+        name,
+        _viewer(),
+        hub=hub,
+        access=access,
+        wait=wait,
+        timeout=timeout,
+        viewing=_without_warnings,
+    )
 
 
 class LoadedKeys(NamedTuple):
@@ -139,10 +147,47 @@ def view(array: Array) -> Any:
 
 
 def _new_view(array: Array) -> Any:
-    torch = _torch()
+    with _without_warnings():
+        return _torch().from_dlpack(array)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Without those of some versions for memory that was opened for reading."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*non-writ.*", category=UserWarning)
-        return torch.from_dlpack(array)
+        yield
+
+
+class _Asked:
+    """Learns for which version of DLPack this PyTorch asks."""
+
+    version: tuple[int, int] | None = None
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, *, max_version: tuple[int, int] | None = None, **_: Any) -> Any:
+        self.version = max_version
+        raise BufferError("nothing is shared")
+
+
+def _viewer() -> Callable[[Array], Any]:
+    """As `torch.from_dlpack`, for thousands of arrays of complete memory.
+
+    It asks PyTorch once for its version and for no stream, which takes longer than the view itself.
+    """
+    from ._dlpack import capsule_of
+
+    dlpack, asked = _torch().utils.dlpack, _Asked()
+    with contextlib.suppress(BufferError):
+        dlpack.from_dlpack(asked)
+
+    def viewed(array: Array) -> Any:
+        capsule = capsule_of(array._mapped("view"), array._layout, asked.version)
+        return dlpack.from_dlpack(capsule)
+
+    return viewed
 
 
 def current_stream(device: str) -> Any:

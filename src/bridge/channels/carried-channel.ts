@@ -6,24 +6,13 @@ import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import type { ChannelWriter } from "../../channel/channel-writer.js";
-import type { LoanedSlot } from "../../channel/loaned-slot.js";
-import { JsonText } from "../../channel/message-meta.js";
-import { fillPiece } from "../../gpu/transfer/piece-transfer.js";
 import type { ChannelContent } from "../../wire/channel-content.js";
 import type { CallResult } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
-import type { MachineLink } from "../link/machine-link.js";
-import { ByteRanges } from "../transfer/byte-ranges.js";
-import { copyParts } from "../transfer/copy-parts.js";
 import type { FetchParts } from "../transfer/fetch.js";
 import { RemoteObject } from "../transfer/remote-object.js";
+import { MessageCarrier } from "./message-carrier.js";
 
-type Message = CallResult<"next"> & { readonly state: "message" };
-
-type Answered = Awaited<ReturnType<typeof MachineLink.prototype.callForBytes<"next">>>;
-
-/** Calls for messages that are under way, so that the next message is here when one is written. */
-const ASKED_AT_A_TIME = 4;
 const LOOK_MS = 1000;
 /** Well under `defaults.machineSilenceMs`. */
 const GREETING_MS = 5000;
@@ -136,90 +125,13 @@ export class CarriedChannel {
   /** Returns whether the writer has died there; otherwise it has closed the channel. */
   async #carry(writer: ChannelWriter): Promise<boolean> {
     const { link, channel } = await this.#remote.open();
-    const asked: Promise<Answered>[] = [];
-    for (;;) {
-      while (asked.length < ASKED_AT_A_TIME) asked.push(this.#ask(link, channel));
-      const { result, bytes } = await (asked.shift() as Promise<Answered>);
-      this.#remote.progressed();
-      if (result.state === "ended") return result.gone;
-      if (result.state === "message") await this.#write(link, result, bytes, writer);
-    }
-  }
-
-  #ask(link: MachineLink, channel: number): Promise<Answered> {
-    const answer = link.callForBytes({ op: "next", channel }, this.#deadline);
-    // Handled in its turn, or not needed any more.
-    answer.catch(() => {});
-    return answer;
-  }
-
-  async #write(
-    link: MachineLink,
-    message: Message,
-    bytes: Uint8Array,
-    writer: ChannelWriter,
-  ): Promise<void> {
-    const { sequence, byteLength, shape, metaIsJson } = message;
-    const meta = Buffer.from(message.meta, "base64");
-    if (sequence < writer.committed)
-      throw this.#lies(`message ${sequence} comes after ${writer.committed - 1}`);
-    if (byteLength > this.#content.slotBytes) throw this.#lies(`${byteLength} bytes in a slot`);
-    if (meta.byteLength > this.#content.metaBytesMax)
-      throw this.#lies(`${meta.byteLength} bytes of meta`);
-    if (metaIsJson) this.#checkJson(meta);
-    using slot = await writer.loan({ signal: this.#stop.signal });
-    await this.#fill(link, message, bytes, slot);
-    try {
-      // In one step with the commit, so that nothing is counted twice.
-      writer.goTo(sequence);
-      const size = shape === null ? { byteLength } : { shape };
-      const given = metaIsJson ? JsonText.of(meta) : meta;
-      slot.commit({ ...size, ...(meta.byteLength === 0 ? {} : { meta: given }) });
-    } catch (error) {
-      throw error instanceof RangeError ? this.#lies(error.message) : error;
-    }
-  }
-
-  /** Has the bytes of the message written to the slot. Small ones came in a sealed frame. */
-  async #fill(
-    link: MachineLink,
-    { byteLength, export: from }: Message,
-    bytes: Uint8Array,
-    slot: LoanedSlot,
-  ): Promise<void> {
-    const { name } = this.record;
-    const { buffer } = slot.array;
-    const start = slot.array.layout.byteOffset;
-    if (from !== null) {
-      const source = { name, link, export: from, part: "data" } as const;
-      await copyParts(
-        source,
-        new ByteRanges(byteLength),
-        (range, write) => fillPiece(buffer, start + range.byteOffset, range.byteLength, write),
-        this.#deadline,
-        () => this.#remote.progressed(),
-      );
-      // Without effect on what was copied. The end of the link gives it back, too.
-      link.call({ op: "end", export: from }, this.#deadline).catch(() => {});
-      return;
-    }
-    if (bytes.byteLength !== byteLength)
-      throw this.#lies(`${byteLength} bytes, and ${bytes.byteLength} came`);
-    if (buffer.device.cpuVisible) slot.bytes.set(bytes);
-    else if (byteLength > 0) await buffer.write(start, bytes);
-  }
-
-  #checkJson(meta: Uint8Array): void {
-    try {
-      JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(meta));
-    } catch {
-      throw this.#lies(`${meta.byteLength} bytes of JSON that are none`);
-    }
-  }
-
-  #lies(found: string): CudaIpcError {
-    const { name, machine } = this.record;
-    const message = `Cannot carry "${name}" from machine "${machine}": it claims ${found}`;
-    return new CudaIpcError("INVALID_MESSAGE", message);
+    const { slotBytes, metaBytesMax } = this.#content;
+    const source = { name: this.record.name, link, channel, slotBytes, metaBytesMax };
+    const carrier = new MessageCarrier(source, {
+      deadline: this.#deadline,
+      keepsNumbers: true,
+      onProgress: () => this.#remote.progressed(),
+    });
+    return carrier.carry(writer);
   }
 }

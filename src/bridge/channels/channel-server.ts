@@ -10,7 +10,7 @@ import type { ReceivedSlot } from "../../channel/received-slot.js";
 import type { Hub } from "../../client/hub.js";
 import type { CallResult } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
-import { AnswerWithBytes } from "../link/machine-link.js";
+import { AnswerWithBytes, type LentReader } from "../link/machine-link.js";
 import type { CallOf, Export } from "../transfer/export-server.js";
 import { openAnnounced } from "../transfer/stale-object.js";
 
@@ -22,7 +22,7 @@ export interface ChannelServerParts {
 }
 
 interface Joined {
-  readonly reader: ChannelReader;
+  readonly lent: LentReader;
   /** Settles when all calls so far are answered. */
   turn: Promise<unknown>;
 }
@@ -51,13 +51,11 @@ export class ChannelServer {
     const record = this.#parts.announced(name);
     if (record === undefined)
       throw new CudaIpcError("NOT_FOUND", `Cannot ${attempt}: it is not announced`);
-    if (this.#joined.size + this.#opening >= limits.exportsPerLinkMax) {
-      const found = `${limits.exportsPerLinkMax} are carried already (exportsPerLinkMax)`;
-      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot ${attempt}: ${found}`);
-    }
-    this.#opening += 1;
-    try {
+    let sequence = 0;
+    const { channel } = await this.lendOpened(attempt, async () => {
       const { committed, reader } = await openAnnounced(attempt, () => this.#read(name));
+      // What came during the open counts as missed.
+      sequence = committed;
       try {
         // After the open, because a later channel may have taken the name before it.
         const now = (await this.#hub.inspect(name)).object.object;
@@ -65,32 +63,66 @@ export class ChannelServer {
           const found = `object ${object} has been replaced by ${now}`;
           throw new CudaIpcError("STALE_HANDLE", `Cannot ${attempt}: ${found}`);
         }
-        if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the link has ended`);
+        return { reader, close: () => reader.close() };
       } catch (error) {
         reader.close();
         throw error;
       }
-      this.#lastId += 1;
-      this.#joined.set(this.#lastId, { reader, turn: Promise.resolve() });
-      // What came during the open counts as missed.
-      return { channel: this.#lastId, sequence: committed };
+    });
+    return { channel, sequence };
+  }
+
+  /**
+   * Lends what `open` opens.
+   * @throws LIMIT_EXCEEDED; CLOSED if the link has ended meanwhile
+   */
+  async lendOpened<Lent extends LentReader>(
+    attempt: string,
+    open: () => Promise<Lent>,
+  ): Promise<{ readonly channel: number; readonly lent: Lent }> {
+    if (this.#joined.size + this.#opening >= limits.exportsPerLinkMax) {
+      const found = `${limits.exportsPerLinkMax} are carried already (exportsPerLinkMax)`;
+      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot ${attempt}: ${found}`);
+    }
+    this.#opening += 1;
+    try {
+      const lent = await open();
+      return { channel: this.lend(lent), lent };
     } finally {
       this.#opening -= 1;
     }
   }
 
+  /** Lets the other machine read a channel. Takes it over. @throws CLOSED */
+  lend(lent: LentReader): number {
+    if (!this.#open) {
+      lent.close();
+      const found = "the link has ended";
+      throw new CudaIpcError("CLOSED", `Cannot carry "${lent.reader.label}": ${found}`);
+    }
+    this.#lastId += 1;
+    this.#joined.set(this.#lastId, { lent, turn: Promise.resolve() });
+    return this.#lastId;
+  }
+
+  /** Ends a loan, if it has not ended. */
+  takeBack(channel: number): void {
+    const joined = this.#joined.get(channel);
+    this.#joined.delete(channel);
+    joined?.lent.close();
+  }
+
   next({ channel }: CallOf<"next">): Promise<Answer | AnswerWithBytes> {
     const joined = this.#find(channel);
     const untilMs = performance.now() + ANSWER_MS;
-    const answer = joined.turn.then(() => this.#take(joined.reader, untilMs));
+    const answer = joined.turn.then(() => this.#take(joined.lent, untilMs));
     joined.turn = answer.catch(() => {});
     return answer;
   }
 
   leave({ channel }: CallOf<"leave">): CallResult<"leave"> {
-    const { reader } = this.#find(channel);
-    this.#joined.delete(channel);
-    reader.close();
+    this.#find(channel);
+    this.takeBack(channel);
     return {};
   }
 
@@ -107,9 +139,9 @@ export class ChannelServer {
     this.#joined.clear();
     releaseAll(
       open.map(
-        ({ reader }) =>
+        ({ lent }) =>
           () =>
-            reader.close(),
+            lent.close(),
       ),
     );
   }
@@ -120,11 +152,11 @@ export class ChannelServer {
     throw new CudaIpcError("NOT_FOUND", `Cannot read channel ${channel}: it is not joined`);
   }
 
-  async #take(reader: ChannelReader, untilMs: number): Promise<Answer | AnswerWithBytes> {
+  async #take(lent: LentReader, untilMs: number): Promise<Answer | AnswerWithBytes> {
     try {
       const timeoutMs = Math.max(1, untilMs - performance.now());
-      const slot = await reader.next({ timeoutMs });
-      return slot === undefined ? { state: "ended", gone: false } : this.#give(reader, slot);
+      const slot = await lent.reader.next({ timeoutMs });
+      return slot === undefined ? { state: "ended", gone: false } : this.#give(lent, slot);
     } catch (error) {
       if (hasCode(error, "TIMEOUT")) return { state: "idle" };
       if (hasCode(error, "PEER_GONE")) return { state: "ended", gone: true };
@@ -132,7 +164,10 @@ export class ChannelServer {
     }
   }
 
-  async #give(reader: ChannelReader, slot: ReceivedSlot): Promise<Answer | AnswerWithBytes> {
+  async #give(
+    { reader, metaOf }: LentReader,
+    slot: ReceivedSlot,
+  ): Promise<Answer | AnswerWithBytes> {
     let isExported = false;
     try {
       const { sequence, byteLength, array } = slot;
@@ -142,7 +177,7 @@ export class ChannelServer {
         sequence,
         byteLength,
         shape: isSame(array.shape, reader.shape) ? null : [...array.shape],
-        meta: Buffer.from(slot.meta).toString("base64"),
+        meta: Buffer.from(metaOf?.(slot.meta) ?? slot.meta).toString("base64"),
         metaIsJson: slot.json !== undefined,
         export: null,
       } as const satisfies Answer;

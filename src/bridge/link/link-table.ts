@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { Deadline } from "../../base/deadline.js";
-import { CudaIpcError, messageOf } from "../../base/errors.js";
+import { CudaIpcError, hasCode, messageOf } from "../../base/errors.js";
 import { defaults, limits } from "../../base/limits.js";
 import { acquireIn } from "../../base/scope.js";
 import { refusedBy } from "../../peer/peer-link.js";
@@ -21,7 +21,7 @@ import {
 import { MACHINES_VERSION } from "../../wire/machine-records.js";
 import type { NameStore } from "../names/name-store.js";
 import { FrameSeal, type LinkSide } from "./frame-seal.js";
-import { type AnswerCall, MachineLink, peerGone } from "./machine-link.js";
+import { type LinkServer, MachineLink, peerGone } from "./machine-link.js";
 
 export interface LinkTableParts {
   readonly machine: string;
@@ -29,8 +29,8 @@ export interface LinkTableParts {
   readonly context: UcxContext;
   readonly store: NameStore;
   readonly log: (line: string) => void;
-  /** Answers the calls on one link, until it ends. */
-  serve(link: () => MachineLink): AnswerCall;
+  /** What this machine does for the other side of a link, until it ends. */
+  serve(link: () => MachineLink): LinkServer;
 }
 
 type Meeting = Omit<LinkRequest, "op">;
@@ -152,23 +152,33 @@ export class LinkTable {
     const seal = new FrameSeal([first ?? Buffer.of(), second ?? Buffer.of()], side);
     let link: MachineLink | undefined;
     worker.connect(Buffer.from(other.address, "base64"), (failure) => link?.fail(failure));
-    const serve = this.#parts.serve(() => {
+    const server = this.#parts.serve(() => {
       if (link === undefined) throw new TypeError("a call before the link is there");
       return link;
     });
-    link = new MachineLink(other.machine, worker, seal, serve);
+    link = new MachineLink(other.machine, worker, seal, server);
     return link;
   }
 
   /** Says which engine did not get through. */
   #explained(machine: string, error: unknown, hasMet: boolean): unknown {
-    const isLate = error instanceof CudaIpcError && error.code === "TIMEOUT";
-    if (!isLate) return error;
     const { context } = this.#parts;
+    const ucx = `UCX ${context.version} (${context.transports().join(", ")})`;
+    if (hasCode(error, "UNSUPPORTED")) return unreachable(machine, ucx, error);
+    if (!hasCode(error, "TIMEOUT")) return error;
     const found = hasMet
-      ? `it answers over NATS, but not over UCX ${context.version} ` +
-        `(${context.transports().join(", ")})`
+      ? `it answers over NATS, but not over ${ucx}`
       : "it does not answer over NATS";
     return peerGone(machine, found, error);
   }
+}
+
+function unreachable(machine: string, ucx: string, cause: unknown): CudaIpcError {
+  const found = `it has no transport in common with ${ucx}`;
+  return new CudaIpcError("UNSUPPORTED", `Cannot reach machine "${machine}": ${found}`, {
+    cause,
+    remedy:
+      "Compare the transports in `cuda-ipc bridge status` of both machines, and check UCX_TLS and " +
+      "UCX_NET_DEVICES.",
+  });
 }

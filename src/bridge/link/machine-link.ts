@@ -8,6 +8,7 @@ import type { Deadline } from "../../base/deadline.js";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
 import { defaults, limits } from "../../base/limits.js";
+import type { ChannelReader } from "../../channel/channel-reader.js";
 import {
   memoryOf,
   type PostedReceive,
@@ -48,11 +49,24 @@ export class AnswerWithBytes {
   }
 }
 
-/**
- * Answers the calls of the other side, perhaps by an `AnswerWithBytes`. What it throws is sent as
- * the answer.
- */
-export type AnswerCall = (call: LinkCall) => Promise<unknown>;
+/** What this side does for the other one. */
+export interface LinkServer {
+  /** Answers a call, perhaps by an `AnswerWithBytes`. What it throws is sent as the answer. */
+  answer(call: LinkCall): Promise<unknown>;
+  /** Lets the other side read a channel with `next`. Returns its number on the link. */
+  lend(lent: LentReader): number;
+  /** Ends a loan, if it has not ended. */
+  takeBack(channel: number): void;
+}
+
+/** A channel that the other side reads. */
+export interface LentReader {
+  readonly reader: ChannelReader;
+  /** Changes the meta of a message before it is sent. */
+  readonly metaOf?: ((meta: Uint8Array) => Uint8Array) | undefined;
+  /** Called once, when the other side leaves it or the link ends. */
+  close(): void;
+}
 
 interface PendingCall {
   resolve(answer: AnswerWithBytes): void;
@@ -61,9 +75,9 @@ interface PendingCall {
 
 export class MachineLink {
   readonly machine: string;
+  readonly server: LinkServer;
   readonly #worker: UcxWorker;
   readonly #seal: FrameSeal;
-  readonly #answer: AnswerCall;
   readonly #calls = new Map<number, PendingCall>();
   readonly #onEnd = new Set<(reason: CudaIpcError) => void>();
   readonly #look: NodeJS.Timeout;
@@ -78,11 +92,11 @@ export class MachineLink {
   #ended: CudaIpcError | undefined;
 
   /** Takes over the worker, which must be connected. */
-  constructor(machine: string, worker: UcxWorker, seal: FrameSeal, answer: AnswerCall) {
+  constructor(machine: string, worker: UcxWorker, seal: FrameSeal, server: LinkServer) {
     this.machine = machine;
     this.#worker = worker;
     this.#seal = seal;
-    this.#answer = answer;
+    this.server = server;
     this.#look = setInterval(() => this.#checkHeard(), LOOK_MS);
     this.#look.unref();
     void this.#receiveFrames();
@@ -250,7 +264,7 @@ export class MachineLink {
     this.#answering += 1;
     try {
       // WHY awaited: answers to a machine that does not read them would fill the memory.
-      const answer = await this.#answer(call);
+      const answer = await this.server.answer(call);
       const { result, bytes } =
         answer instanceof AnswerWithBytes ? answer : { result: answer, bytes: undefined };
       await this.#sendAnswer({ id, ok: true, result }, bytes);

@@ -1,5 +1,10 @@
-/** Serves the processes of this machine: pulls of names, and the status of the bridge. */
+/**
+ * Serves the processes of this machine: pulls of names, workers of other machines, and the status
+ * of the bridge.
+ */
+import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { defaults } from "../../base/limits.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import { SocketClaim } from "../../os/socket-file.js";
 import { type PeerClient, PeerListener } from "../../peer/peer-listener.js";
@@ -9,11 +14,13 @@ import {
   bridgeRequestSchema,
 } from "../../wire/bridge-messages.js";
 import { decodePeerMessage } from "../../wire/codec.js";
+import type { FarWorkers } from "../services/far-workers.js";
 import type { FetchTable } from "../transfer/fetch-table.js";
 import { PullSession } from "./pull-session.js";
 
 export interface LocalAnswers {
   readonly fetches: FetchTable;
+  readonly workers: FarWorkers;
   status(after: string | undefined): BridgeStatus;
 }
 
@@ -43,7 +50,9 @@ export class BridgeClaim {
 export class LocalServer {
   readonly #listener: PeerListener;
   readonly #answers: LocalAnswers;
+  /** What each process waits for. */
   readonly #pulls = new Map<PeerClient, PullSession>();
+  readonly #wishes = new Map<PeerClient, AbortController>();
 
   /** The caller keeps the claim, and releases it after this. */
   constructor({ path }: BridgeClaim, answers: LocalAnswers) {
@@ -62,6 +71,7 @@ export class LocalServer {
     releaseAll([
       () => {
         for (const pull of this.#pulls.values()) pull.end();
+        for (const wish of this.#wishes.values()) wish.abort(reason);
       },
       () => this.#listener.close(reason),
     ]);
@@ -71,6 +81,7 @@ export class LocalServer {
     const request: BridgeRequest = decodePeerMessage("a request", bridgeRequestSchema, bytes);
     const pull = this.#pulls.get(client);
     if (request.op === "status") client.send(this.#answers.status(request.after));
+    else if (request.op === "worker") this.#offer(client, request);
     else if (request.op === "pull") {
       if (pull !== undefined) throw misplaced("pull", "another pull is under way");
       this.#pulls.set(client, new PullSession(client, this.#answers.fetches, request));
@@ -78,7 +89,26 @@ export class LocalServer {
     else pull.next();
   }
 
+  /** Offers a worker of another machine, and says where. */
+  #offer(client: PeerClient, { service, except }: BridgeRequest & { readonly op: "worker" }): void {
+    if (this.#wishes.has(client)) throw misplaced("worker", "another one is looked for");
+    const wish = new AbortController();
+    this.#wishes.set(client, wish);
+    const limit = { signal: wish.signal };
+    const deadline = new Deadline(`use service "${service}"`, limit, defaults.requestTimeoutMs);
+    this.#answers.workers
+      .offer({ service, except }, deadline)
+      .then(
+        ({ name, worker, machine }) => client.send({ v: 1, ok: true, name, worker, machine }),
+        (error) => (wish.signal.aborted ? undefined : client.refuse(error)),
+      )
+      .finally(() => this.#wishes.delete(client));
+  }
+
   #onEnd(client: PeerClient): void {
+    this.#wishes
+      .get(client)
+      ?.abort(new CudaIpcError("ABORTED", "Cannot offer: the process waits no longer"));
     this.#pulls.get(client)?.end();
     this.#pulls.delete(client);
   }

@@ -14,7 +14,8 @@ export class PullSession {
   readonly #client: PeerClient;
   readonly #stop = new AbortController();
   #news: PullState | undefined;
-  #lastState: PullState["state"] | undefined;
+  /** The last news, if it was of a wait. */
+  #waiting: (PullState & { readonly state: "waiting" }) | undefined;
   #isAsked = true;
   #sentMs = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
@@ -49,8 +50,9 @@ export class PullSession {
 
   #tell(state: PullState): void {
     // A wait goes on until something else happens.
-    if (state.state === "waiting" && this.#lastState === "waiting") return;
-    this.#lastState = state.state;
+    const waiting = state.state === "waiting" ? state : undefined;
+    if (waiting !== undefined && waiting.namesAway === this.#waiting?.namesAway) return;
+    this.#waiting = waiting;
     this.#news = state;
     this.#flush();
   }
@@ -67,6 +69,11 @@ export class PullSession {
     this.#news = undefined;
     this.#isAsked = false;
     this.#sentMs = performance.now();
-    this.#client.send({ v: 1, ok: true, ...news });
+    try {
+      this.#client.send({ v: 1, ok: true, ...news });
+    } catch (error) {
+      // It does not read. WHY caught: a timer and a fetch have no caller who would.
+      this.#client.refuse(error);
+    }
   }
 }

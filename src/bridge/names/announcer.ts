@@ -4,10 +4,8 @@
  */
 import { encodeRecord, type NameRecord, nameKey } from "../../wire/machine-records.js";
 import type { Directory } from "./directory.js";
+import { inParallel } from "./in-parallel.js";
 import type { NameStore } from "./name-store.js";
-
-/** Writes under way at a time. */
-const PARALLEL = 32;
 
 export interface RefusedName {
   readonly name: string;
@@ -62,9 +60,9 @@ export class Announcer {
       ),
       ...[...wanted.values()].map((record) => () => this.#write(record, refused)),
     ];
-    const outcomes = await inParallel(writes);
+    const isWritten = await inParallel(writes);
     this.#refused = refused;
-    return outcomes.every(Boolean);
+    return isWritten;
   }
 
   async #remove(name: string, revision: number): Promise<boolean> {
@@ -96,15 +94,4 @@ export class Announcer {
     if (revision !== undefined) this.#log(`announced: "${name}"`);
     return revision !== undefined;
   }
-}
-
-async function inParallel(works: readonly (() => Promise<boolean>)[]): Promise<boolean[]> {
-  const outcomes: boolean[] = [];
-  let next = 0;
-  const lane = async (): Promise<void> => {
-    for (let work = works[next++]; work !== undefined; work = works[next++])
-      outcomes.push(await work());
-  };
-  await Promise.all(Array.from({ length: Math.min(PARALLEL, works.length) }, lane));
-  return outcomes;
 }

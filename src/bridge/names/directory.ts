@@ -1,13 +1,16 @@
 /**
- * A mirror of what all bridges wrote to NATS: which machines are there, and which has which name.
+ * A mirror of what all bridges wrote to NATS: which machines are there, which has which name, and
+ * which have workers of a service.
  * Pure: entries go in, answers come out. Entries that make no sense are left out, and told once.
  */
 import { messageOf } from "../../base/errors.js";
 import {
   decodeMachine,
   decodeName,
+  decodeService,
   type MachineRecord,
   type NameRecord,
+  type ServiceRecord,
 } from "../../wire/machine-records.js";
 import type { NameEntry, NameWatcher } from "./name-store.js";
 
@@ -18,10 +21,13 @@ interface Known<Record> {
 
 export type KnownMachine = Known<MachineRecord>;
 export type KnownName = Known<NameRecord>;
+export type KnownService = Known<ServiceRecord>;
 
 class Mirror {
   readonly machines = new Map<string, KnownMachine>();
   readonly names = new Map<string, KnownName>();
+  /** By their keys. */
+  readonly services = new Map<string, KnownService>();
 }
 
 export class Directory implements NameWatcher {
@@ -63,6 +69,17 @@ export class Directory implements NameWatcher {
 
   entries(): readonly KnownName[] {
     return [...this.#mirror.names.values()];
+  }
+
+  services(): readonly KnownService[] {
+    return [...this.#mirror.services.values()];
+  }
+
+  /** The machines that have workers of a service, are there, and have told all that they have. */
+  machinesOf(service: string): readonly string[] {
+    return this.services()
+      .filter(({ record }) => record.service === service && this.isReady(record.machine))
+      .map(({ record }) => record.machine);
   }
 
   /** The record of a name that can be fetched: its machine is there, and has told all its names. */
@@ -114,7 +131,8 @@ function apply(mirror: Mirror, { key, revision, value }: NameEntry): void {
   } else if (key.startsWith("name.")) {
     const record = decodeName(key, value);
     mirror.names.set(record.name, { record, revision });
-  }
+  } else if (key.startsWith("service."))
+    mirror.services.set(key, { record: decodeService(key, value), revision });
 }
 
 function forget(mirror: Mirror, key: string): void {
@@ -124,4 +142,5 @@ function forget(mirror: Mirror, key: string): void {
   );
   if (kind === "machine") mirror.machines.delete(name);
   if (kind === "name") mirror.names.delete(name);
+  mirror.services.delete(key);
 }

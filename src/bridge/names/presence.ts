@@ -61,10 +61,13 @@ export class Presence {
     log: (line: string) => void,
     events: PresenceEvents,
   ): Promise<Presence> {
-    const endMs = performance.now() + 2 * defaults.machineTtlMs;
-    for (;;) {
+    const waitMs = 2 * defaults.machineTtlMs;
+    const endMs = performance.now() + waitMs;
+    for (let isFirst = true; ; isFirst = false) {
       const attempt = await tryClaim(store, record);
       if (typeof attempt === "number") return new Presence(store, record, attempt, log, events);
+      const wait = `waits up to ${waitMs / 1000} s for its end`;
+      if (isFirst) log(`machine "${record.machine}" is announced by another bridge: ${wait}`);
       if (performance.now() >= endMs) throw usedBy(record.machine, attempt);
       let timer: NodeJS.Timeout | undefined;
       const pause = new Promise<void>((resolve) => {

@@ -1,6 +1,7 @@
 /**
  * Serves the objects of this machine to the bridge of another one, over one link. An object stays
- * open while it is copied, so it does not end meanwhile.
+ * open while it is copied, so it does not end meanwhile. Channels and services have servers of
+ * their own, which end with this one.
  */
 import { checkRange } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
@@ -16,7 +17,9 @@ import { addressOf, crc32At } from "../../os/host-memory.js";
 import type { CallResult, LinkCall } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import { ChannelServer } from "../channels/channel-server.js";
-import type { MachineLink } from "../link/machine-link.js";
+import type { LentReader, LinkServer, MachineLink } from "../link/machine-link.js";
+import type { AnnounceRule } from "../local-names.js";
+import { ClaimServer } from "../services/claim-server.js";
 import { openAnnounced } from "./stale-object.js";
 
 /** Bytes that the other machine may copy, until it ends the export. */
@@ -32,22 +35,27 @@ export interface Export {
 
 export type CallOf<Op extends LinkCall["op"]> = Extract<LinkCall, { readonly op: Op }>;
 
-export class ExportServer {
+export interface ExportParts {
+  readonly hub: Hub;
+  /** Which workers of services may be claimed. */
+  readonly rule: AnnounceRule;
+  /** What this machine has announced under a name; nothing else is served. */
+  announced(name: string): NameRecord | undefined;
+}
+
+export class ExportServer implements LinkServer {
   readonly #hub: Hub;
   readonly #link: () => MachineLink;
   readonly #announced: (name: string) => NameRecord | undefined;
   readonly #exports = new Map<number, Export>();
   readonly #channels: ChannelServer;
+  readonly #claims: ClaimServer;
   #opening = 0;
   #lastId = 0;
   #isTied = false;
 
-  /** @param announced what this machine has announced under a name; nothing else is served */
-  constructor(
-    hub: Hub,
-    link: () => MachineLink,
-    announced: (name: string) => NameRecord | undefined,
-  ) {
+  constructor(parts: ExportParts, link: () => MachineLink) {
+    const { hub, rule, announced } = parts;
     this.#hub = hub;
     this.#link = link;
     this.#announced = announced;
@@ -55,9 +63,10 @@ export class ExportServer {
       announced,
       add: (message) => this.#add(message),
     });
+    this.#claims = new ClaimServer({ hub, rule, channels: this.#channels, link });
   }
 
-  answer = async (call: LinkCall): Promise<unknown> => {
+  async answer(call: LinkCall): Promise<unknown> {
     switch (call.op) {
       case "hello":
         return {} satisfies CallResult<"hello">;
@@ -74,8 +83,22 @@ export class ExportServer {
         return this.#channels.next(call);
       case "leave":
         return this.#channels.leave(call);
+      case "claim":
+        this.#tie(call.service);
+        return this.#claims.claim(call);
+      case "attach":
+        return this.#claims.attach(call);
     }
-  };
+  }
+
+  lend(lent: LentReader): number {
+    this.#tie(lent.reader.label);
+    return this.#channels.lend(lent);
+  }
+
+  takeBack(channel: number): void {
+    this.#channels.takeBack(channel);
+  }
 
   async #open({ name, object }: CallOf<"export">): Promise<CallResult<"export">> {
     const attempt = `copy "${name}" to another machine`;

@@ -14,7 +14,8 @@ import { Fetch, type FetchParts } from "./fetch.js";
 
 /** What a wait for a name has come to. */
 export type PullState =
-  | { readonly state: "waiting" }
+  /** `namesAway`: NATS does not answer, so nothing new is found. */
+  | { readonly state: "waiting"; readonly namesAway: boolean }
   | {
       readonly state: "fetching";
       readonly machine: string;
@@ -90,7 +91,7 @@ export class FetchTable {
         continue;
       }
       if (!wait) throw this.#missing(name);
-      onState({ state: "waiting" });
+      onState({ state: "waiting", namesAway: this.#absence() !== "" });
       await pauseUntilChange(this.#parts.directory, name, signal);
     }
   }

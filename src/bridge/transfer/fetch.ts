@@ -19,6 +19,7 @@ import type { LinkTable } from "../link/link-table.js";
 import type { Directory } from "../names/directory.js";
 import { ByteRanges } from "./byte-ranges.js";
 import { copyParts, type FillRange } from "./copy-parts.js";
+import { RateMeter } from "./rate-meter.js";
 import { type OpenedOver, RemoteObject } from "./remote-object.js";
 
 export interface FetchParts {
@@ -39,6 +40,7 @@ export class Fetch {
   readonly #remote: RemoteObject<CallResult<"export">>;
   readonly #stop = new AbortController();
   readonly #onProgress = new Set<() => void>();
+  readonly #rate = new RateMeter(performance.now());
   #doneBytes = 0;
 
   /** @param replace the copy of an earlier object that is to be replaced */
@@ -62,6 +64,11 @@ export class Fetch {
 
   get totalBytes(): number {
     return this.record.descriptor.byteLength;
+  }
+
+  /** Over the last seconds. */
+  get bytesPerSecond(): number {
+    return this.#rate.perSecond(performance.now());
   }
 
   /** Calls the listener after each piece. Returns a function that ends the calls. */
@@ -128,6 +135,7 @@ export class Fetch {
       fillNewPiece(buffer, range.byteOffset, range.byteLength, write);
     const onProgress = () => {
       this.#doneBytes = ranges.doneBytes;
+      this.#rate.add(performance.now(), ranges.doneBytes);
       this.#remote.progressed();
       for (const listener of [...this.#onProgress]) listener();
     };

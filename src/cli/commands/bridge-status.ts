@@ -9,7 +9,7 @@ import { socketOption } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
 import { formatTable } from "../terminal/table.js";
 import type { Terminal } from "../terminal/terminal.js";
-import { ageWords, plural, sizeWords } from "../terminal/words.js";
+import { ageWords, copyWords, plural, sizeWords } from "../terminal/words.js";
 
 interface StatusOptions {
   readonly socket?: string;
@@ -48,10 +48,8 @@ function print(terminal: Terminal, found: BridgeStatus): void {
     terminal.line(`And ${plural(found.machinesLeftOut, "more machine")}.`);
   for (const { name, machine: other } of refused)
     terminal.line(`"${name}" is not announced: machine "${other}" announced it before.`);
-  for (const { name, machine: other, doneBytes, totalBytes } of fetches) {
-    const share = totalBytes === 0 ? 100 : Math.floor((doneBytes / totalBytes) * 100);
-    terminal.line(`Copying "${name}" from "${other}": ${share} % of ${sizeWords(totalBytes)}.`);
-  }
+  for (const copy of fetches)
+    terminal.line(`Copying "${copy.name}" from "${copy.machine}": ${copyWords(copy)}.`);
   if (names.length === 0) return;
   const rows = names.map((it) => [it.name, sizeWords(it.byteLength), it.machine]);
   const columns = [

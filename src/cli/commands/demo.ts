@@ -1,7 +1,7 @@
 /**
  * `cuda-ipc demo [NAME] [ROLE] [PLACE]`: shows real processes sharing memory, and verifies every
- * byte. The demos `share` and `crash` are in `src/cli/demo`. All others run a program of
- * `examples/`: all of it, or one role of it in this terminal.
+ * byte. The demos `share`, `crash` and `machines` are in `src/cli/demo`. All others run a program
+ * of `examples/`: all of it, or one role of it in this terminal.
  */
 import type { Command } from "commander";
 import { hasCode } from "../../base/errors.js";
@@ -10,6 +10,7 @@ import { deviceOption, parsePositive } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
 import { crashDemo } from "../demo/crash.js";
 import { type ExampleRole, runExample, runRole } from "../demo/example.js";
+import { machinesDemo } from "../demo/machines.js";
 import { shareDemo } from "../demo/share.js";
 import { Stage } from "../demo/stage.js";
 import { UsageError } from "../terminal/error-report.js";
@@ -32,8 +33,10 @@ const roleNames: Readonly<Record<Roles, readonly string[]>> = {
 interface Demo {
   /** Follows "Demo: ". */
   readonly title: string;
-  /** Absent if the demo is an example of the same name. */
+  /** On a hub of its own. Absent if the demo is an example of the same name. */
   readonly play?: (stage: Stage) => Promise<void>;
+  /** In place of `play`, for a demo on several hubs. */
+  readonly run?: typeof machinesDemo;
   readonly roles?: Roles;
 }
 
@@ -42,6 +45,10 @@ const demos: Readonly<Record<string, Demo>> = {
   crash: {
     title: "a producer and a hub are killed, and the array is still there",
     play: crashDemo,
+  },
+  machines: {
+    title: "an array and a channel go to other machines, and one machine dies",
+    run: machinesDemo,
   },
   pool: {
     title: "a buffer of a memory pool goes to another process and back",
@@ -188,24 +195,22 @@ async function run(
   const startMs = performance.now();
   const title = terminal.style("bold", `Demo: ${demo.title}`);
   const { play } = demo;
+  const withDefaults = { ...options, elements: options.elements ?? DEFAULT_ELEMENTS };
   let skipped: string | undefined;
-  if (play === undefined) {
+  if (demo.run !== undefined) skipped = await demo.run(title, withDefaults, context);
+  else if (play === undefined) {
     terminal.line(title);
     terminal.line();
     skipped = await (role === undefined
       ? runExample(name, options, context)
       : runRole(name, role, options, context));
   } else {
-    skipped = await Stage.run(
-      { ...options, elements: options.elements ?? DEFAULT_ELEMENTS },
-      context,
-      async (stage) => {
-        terminal.line(title);
-        terminal.line(`On ${stage.deviceWords}.`);
-        terminal.line();
-        await play(stage);
-      },
-    );
+    skipped = await Stage.run(withDefaults, context, async (stage) => {
+      terminal.line(title);
+      terminal.line(`On ${stage.deviceWords}.`);
+      terminal.line();
+      await play(stage);
+    });
   }
   if (skipped !== undefined) {
     terminal.line();

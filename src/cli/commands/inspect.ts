@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { removalOf } from "../../watch/removal.js";
 import type { CommandContext } from "../command-context.js";
+import { copiesUnderWay } from "../copies-under-way.js";
 import { printInspection } from "../inspect/inspection-text.js";
 import { type MemoryOptions, openedFacts } from "../inspect/opened-facts.js";
 import { joinHubFor } from "../join-hub.js";
@@ -38,7 +39,10 @@ async function inspect(
 ): Promise<void> {
   await using hub = await joinHubFor(context, "inspect", name);
   const inspection = await hub.inspect(name, { signal: context.signal });
-  const opened = await openedFacts(hub, inspection, options, context);
+  const copies = await copiesUnderWay([inspection.object], context.signal);
+  const copy = copies.get(name);
+  const facts = await openedFacts(hub, inspection, options, context);
+  const opened = copy === undefined ? facts : { ...facts, copy };
   const removal = removalOf(inspection.object);
   if (options.json) context.terminal.json({ ...inspection, removal, ...opened });
   else printInspection(context.terminal, inspection, opened, options.all ?? false);

@@ -2,7 +2,9 @@
 import type { Command } from "commander";
 import { hasCode } from "../../base/errors.js";
 import type { Hub } from "../../client/hub.js";
+import type { CopyUnderWay } from "../../wire/bridge-messages.js";
 import type { CommandContext } from "../command-context.js";
+import { copiesUnderWay } from "../copies-under-way.js";
 import type { ObjectSummary } from "../join-hub.js";
 import { describeAbsentHub, joinHubFor, tryJoinHub } from "../join-hub.js";
 import { matchingNames } from "../name-pattern.js";
@@ -10,6 +12,7 @@ import { type Column, formatTable } from "../terminal/table.js";
 import {
   ageWords,
   contentWords,
+  copyWords,
   deviceWords,
   plural,
   sharingWords,
@@ -29,7 +32,7 @@ const columns: readonly Column[] = [
   { title: "AGE", align: "right" },
 ];
 
-/** Shown only if an object belongs to another user or is shared with one. */
+/** Shown only if an object belongs to another user, or is shared with one or with machines. */
 const sharingColumns: readonly Column[] = [{ title: "USER" }, { title: "SHARED" }];
 
 /** Only on a terminal: a program needs whole names. */
@@ -68,15 +71,17 @@ async function ls(
     return terminal.line(`Nothing is shared${why}.`);
   }
   const readers = await countReaders(objects, hub, signal);
+  const copies = await copiesUnderWay(objects, signal);
   const nowMs = Date.now();
   const nameWidthMax = terminal.isRead ? NAME_WIDTH_MAX : Number.POSITIVE_INFINITY;
   const severalUsers = objects.some(
-    ({ ownerUid, sharing }) => ownerUid !== process.geteuid?.() || sharing.with !== "private",
+    ({ ownerUid, sharing }) =>
+      ownerUid !== process.geteuid?.() || sharing.with !== "private" || sharing.machines === true,
   );
   const [titles = "", ...lines] = formatTable(
     severalUsers ? [...columns, ...sharingColumns] : columns,
     objects.map((object) => [
-      ...row(object, readers.get(object.name), nowMs, nameWidthMax),
+      ...row(object, readers.get(object.name), copies.get(object.name), nowMs, nameWidthMax),
       ...(severalUsers ? sharingCells(object) : []),
     ]),
   );
@@ -116,14 +121,19 @@ function sharingCells({ ownerUid, sharing }: ObjectSummary): string[] {
   return [userWords(ownerUid), sharingWords(sharing)];
 }
 
-function lifetimeCell({ lifetime, published, descriptor: { replicaOf } }: ObjectSummary): string {
+function lifetimeCell(object: ObjectSummary, copy: CopyUnderWay | undefined): string {
+  const { lifetime, published, descriptor } = object;
   const state = published ? lifetime : `${lifetime}, unpublished`;
-  return replicaOf === undefined ? state : `${state}, replica of ${replicaOf.machine}`;
+  const { replicaOf } = descriptor;
+  if (replicaOf === undefined) return state;
+  const progress = published || copy === undefined ? "" : `, ${copyWords(copy)}`;
+  return `${state}, replica of ${replicaOf.machine}${progress}`;
 }
 
 function row(
   object: ObjectSummary,
   readers: number | undefined,
+  copy: CopyUnderWay | undefined,
   nowMs: number,
   nameWidthMax: number,
 ): string[] {
@@ -133,7 +143,7 @@ function row(
     `${contentWords(descriptor)}${readers === undefined ? "" : `, ${plural(readers, "reader")}`}`,
     sizeWords(descriptor.byteLength),
     deviceWords(descriptor),
-    lifetimeCell(object),
+    lifetimeCell(object, copy),
     String(leases),
     ownerPid === null ? "-" : String(ownerPid),
     ageWords(nowMs - createdAtMs),

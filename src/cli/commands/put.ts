@@ -30,6 +30,7 @@ interface PutOptions {
   readonly replace?: boolean;
   readonly share?: "group" | "all";
   readonly shareAccess?: "read" | "read-write";
+  readonly machines?: boolean;
 }
 
 export function addPut(program: Command, context: CommandContext): void {
@@ -50,6 +51,7 @@ export function addPut(program: Command, context: CommandContext): void {
         "what other users may do with it (default: read)",
       ).choices(["read", "read-write"]),
     )
+    .option("--machines", "let other machines copy it, if this machine has a bridge")
     .addOption(formatOption("the file's format (default: by its name and content)"))
     .option("--dtype <dtype>", "element type of raw bytes (default: uint8)", parseDTypeName)
     .option(
@@ -125,12 +127,12 @@ async function nameIsTaken(hub: Hub, name: string, replace: boolean): Promise<bo
   );
 }
 
-function createOptions({ share, shareAccess }: PutOptions): CreateOptions {
+function createOptions({ share, shareAccess, machines }: PutOptions): CreateOptions {
   if (share !== undefined)
-    return { lifetime: "pinned", sharing: { with: share, access: shareAccess } };
+    return { lifetime: "pinned", sharing: { with: share, access: shareAccess, machines } };
   if (shareAccess !== undefined)
     throw new UsageError("--share-access needs --share, which says who else may open it");
-  return { lifetime: "pinned" };
+  return machines === true ? { lifetime: "pinned", sharing: { machines } } : { lifetime: "pinned" };
 }
 
 function contentWords(shared: Loaded): string {

@@ -49,6 +49,7 @@ const sources: Readonly<Record<string, Source>> = {
       "json",
       "limit",
       "ms",
+      "pids",
       "pattern",
       "rate",
       "shape",

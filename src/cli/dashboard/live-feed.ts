@@ -6,16 +6,24 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { HubWatch } from "../../watch/hub-watch.js";
 import { ratesBetween } from "../../watch/rates.js";
 import type { WatchedObject } from "../../watch/snapshot.js";
+import type { WebAnswer } from "../../web/web-messages.js";
 import { type Look, lookAt } from "../top/view.js";
+import { disconnectClient } from "./client-actions.js";
+import { detailPage } from "./detail-pages.js";
+import { LookHistory } from "./look-history.js";
 import { channelRow, clientRow, objectRow, serviceRows } from "./page-rows.js";
+import { recordLook } from "./recorded-looks.js";
 
 const INTERVAL_MS = 1000;
+/** WHY: the mean since the last page was closed is no rate of now. */
+const RATE_MS_MAX = 5 * INTERVAL_MS;
 /** Objects in one event, so that a page draws the first ones early and little is buffered. */
 const OBJECTS_PER_EVENT = 1000;
 
 export class LiveFeed {
   readonly #watch: HubWatch;
   readonly #signal: AbortSignal;
+  readonly #history = new LookHistory();
   #look: Look | undefined;
   #looking: Promise<Look> | undefined;
 
@@ -31,8 +39,23 @@ export class LiveFeed {
     while (!signal.aborted) {
       const look = await this.#latest();
       for (const event of eventsOf(look, sent)) await write(`data: ${JSON.stringify(event)}\n\n`);
-      await sleep(INTERVAL_MS, undefined, { signal }).catch(() => {});
+      // Rates need two looks.
+      const pauseMs = look.rates === undefined ? INTERVAL_MS * 0.6 : INTERVAL_MS;
+      await sleep(pauseMs, undefined, { signal }).catch(() => {});
     }
+  }
+
+  /** The page of one channel, service, device or client. See `detailPage`. */
+  async detail(query: URLSearchParams): Promise<WebAnswer> {
+    const look = await this.#latest();
+    const slotUse = (channel: number, columnsMax: number) =>
+      this.#watch.slotUse(channel, columnsMax);
+    return detailPage(query, { look, history: this.#history, slotUse });
+  }
+
+  /** Ends the session of a client. */
+  disconnect(query: URLSearchParams, signal: AbortSignal): Promise<WebAnswer> {
+    return disconnectClient(this.#watch, query, signal);
   }
 
   #latest(): Promise<Look> {
@@ -48,8 +71,11 @@ export class LiveFeed {
     const options = { timeoutMs: 2 * INTERVAL_MS, signal: this.#signal };
     const snapshot = await this.#watch.snapshot(options);
     const before = this.#look?.snapshot;
-    const rates = before === undefined ? undefined : ratesBetween(before, snapshot);
+    const ageMs = snapshot.monotonicMs - (before?.monotonicMs ?? 0);
+    const rates =
+      before === undefined || ageMs > RATE_MS_MAX ? undefined : ratesBetween(before, snapshot);
     this.#look = lookAt(snapshot, rates);
+    recordLook(this.#history, this.#look);
     return this.#look;
   }
 }

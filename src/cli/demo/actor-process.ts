@@ -5,7 +5,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import { ownProgram } from "../../base/own-package.js";
 import type { ActorPart, FromActor, ToActor } from "./actor-messages.js";
 
-export type ActorRole = "producer" | "consumer" | "reader";
+export type ActorRole = "producer" | "consumer" | "reader" | "sender" | "receiver";
 
 export class ActorProcess {
   readonly role: string;

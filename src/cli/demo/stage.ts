@@ -1,5 +1,4 @@
 /** What a demo runs on: a hub of its own in a temporary folder, the actors, and one time limit. */
-import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import type { Hub } from "../../client/hub.js";
 import type { CommandContext } from "../command-context.js";
@@ -9,6 +8,8 @@ import { withTemporarySocket } from "../temporary-folder.js";
 import type { Terminal } from "../terminal/terminal.js";
 import { chosenDeviceWords } from "../terminal/words.js";
 import { ActorProcess, type ActorRole } from "./actor-process.js";
+import { sayStep } from "./say-step.js";
+import { withinLimit } from "./time-limit.js";
 
 export interface StageOptions {
   readonly device?: string | undefined;
@@ -49,24 +50,12 @@ export class Stage {
     context: CommandContext,
     play: (stage: Stage) => Promise<void>,
   ): Promise<string | undefined> {
-    const limit = new AbortController();
-    const timer = setTimeout(() => limit.abort(overTime()), TIME_LIMIT_MS);
-    const onInterrupt = () => limit.abort(context.signal.reason);
-    context.signal.addEventListener("abort", onInterrupt);
-    try {
+    return withinLimit(TIME_LIMIT_MS, context.signal, async (signal) => {
       await withTemporarySocket("cuda-ipc-demo-", (socket) =>
-        Stage.#runAt(socket, options, limit.signal, context.terminal, play),
+        Stage.#runAt(socket, options, signal, context.terminal, play),
       );
       return undefined;
-    } catch (error) {
-      // After an abort, other failures are its consequences.
-      if (limit.signal.aborted) throw limit.signal.reason;
-      if (hasCode(error, "UNSUPPORTED")) return error.message;
-      throw error;
-    } finally {
-      clearTimeout(timer);
-      context.signal.removeEventListener("abort", onInterrupt);
-    }
+    });
   }
 
   static async #runAt(
@@ -104,7 +93,7 @@ export class Stage {
   }
 
   say(who: string, pid: number, text: string): void {
-    this.#terminal.line(`  ${who.padEnd(10)}${String(pid).padStart(7)}  ${text}`);
+    sayStep(this.#terminal, who, pid, text);
   }
 
   sayHub(text: string, { pid }: Pick<HubStatus, "pid">): void {
@@ -122,10 +111,3 @@ export class Stage {
 }
 
 const POLL_MS = 5;
-
-function overTime(): CudaIpcError {
-  return new CudaIpcError(
-    "TIMEOUT",
-    `Cannot finish the demo: it was not done within ${TIME_LIMIT_MS / 1000} s`,
-  );
-}

@@ -8,6 +8,11 @@ import { type Check, check, fact } from "./check.js";
 const LIMIT_MS = 5000;
 const KINDS = { rdma: /^(rc|ud|dc)/, cuda: /^cuda/, tcp: /^tcp/ } as const;
 
+const UNENCRYPTED = [
+  "plain UCX does not encrypt: whoever reads the network between machines reads the arrays",
+  "use a private network or WireGuard, and choose it with UCX_NET_DEVICES",
+];
+
 /** @param url of the NATS server, from CUDA_IPC_NATS */
 export async function machineChecks(
   url: string | undefined,
@@ -15,24 +20,31 @@ export async function machineChecks(
 ): Promise<Check[]> {
   const ucx = optional(await check("UCX", describeUcx));
   if (ucx.state !== "ok") return [ucx, await natsCheck(url, signal)];
-  const notes = ["plain UCX does not encrypt: use a private network between machines"];
-  return [{ ...ucx, notes }, await natsCheck(url, signal)];
+  return [{ ...ucx, notes: UNENCRYPTED }, await natsCheck(url, signal)];
 }
 
 async function describeUcx(): Promise<string> {
   const { probeUcx } = await import("../../ucx/probe-ucx.js");
   const { path, version, transports } = await probeUcx();
-  const has = Object.entries(KINDS)
-    .filter(([, kind]) => transports.some((it) => kind.test(it)))
-    .map(([name]) => name);
-  const kinds = has.length === 0 ? "no network" : has.join(", ");
-  return `version ${version} at ${path}, with ${kinds}: ${transports.join(", ")}`;
+  const kinds = Object.entries(KINDS).map(([name, kind]) => {
+    const has = transports.some((it) => kind.test(it));
+    return has ? name : `no ${name}`;
+  });
+  return `version ${version} at ${path} has ${kinds.join(", ")}: ${transports.join(", ")}`;
 }
 
 async function natsCheck(url: string | undefined, signal: AbortSignal): Promise<Check> {
-  if (url === undefined || url === "")
-    return fact("NATS", "not tried: CUDA_IPC_NATS names no server");
+  if (url === undefined || url === "") {
+    const client = optional(await check("NATS", describeClient));
+    return client.state === "ok" ? fact("NATS", client.detail) : client;
+  }
   return optional(await check("NATS", () => describeNats(url, signal)));
+}
+
+async function describeClient(): Promise<string> {
+  const { loadNats } = await import("../../bridge/names/load-nats.js");
+  await loadNats();
+  return "its client is installed; no server was tried, because CUDA_IPC_NATS names none";
 }
 
 async function describeNats(url: string, signal: AbortSignal): Promise<string> {

@@ -7,14 +7,18 @@ import type { SharedBundle } from "../../client/objects/shared-bundle.js";
 import type { DeviceArray } from "../../gpu/arrays/device-array.js";
 import type { CommandContext } from "../command-context.js";
 import { withoutLoaderWords } from "../terminal/words.js";
-import { type ArrayValues, readValues } from "./array-values.js";
-import type { ArrayFacts, OpenedFacts } from "./inspection-text.js";
+import { readValues } from "./array-values.js";
+import type { ArrayFacts, OpenedFacts } from "./inspection-rows.js";
+import { readHistogram } from "./sampled-values.js";
 
 export interface MemoryOptions {
   /** One array of a bundle. */
   readonly array?: string;
   /** The device that reads it, if not the one it is on. */
   readonly device?: string;
+  readonly histogram?: boolean;
+  /** Leaves out all that would read the values of an array. */
+  readonly withoutValues?: boolean;
 }
 
 /** Facts that need the memory itself. If this process cannot map it, returns the reason. */
@@ -54,7 +58,8 @@ export async function openedFacts(
     device: { name: device.name, model: device.facts.name, reason: device.reason, placement },
   };
   if (shared instanceof SharedArray) {
-    if (options.array === undefined) return { ...facts, values: await readValues(shared, context) };
+    if (options.array === undefined)
+      return { ...facts, ...(await valuesOf(shared, options, context)) };
     throw new CudaIpcError(
       "WRONG_KIND",
       `Cannot inspect array "${options.array}" of "${name}": it is an array, not a bundle`,
@@ -62,8 +67,18 @@ export async function openedFacts(
   }
   if (options.array === undefined) return { ...facts, ...bundleFacts(shared) };
   const array = shared.array(options.array);
-  const values: ArrayValues = await readValues(array, context);
-  return { ...facts, array: arrayFacts(options.array, array), values };
+  const values = await valuesOf(array, options, context);
+  return { ...facts, array: arrayFacts(options.array, array), ...values };
+}
+
+async function valuesOf(
+  array: DeviceArray,
+  { histogram, withoutValues }: MemoryOptions,
+  context: Pick<CommandContext, "terminal" | "signal">,
+): Promise<Pick<OpenedFacts, "values" | "histogram">> {
+  if (withoutValues) return {};
+  const values = await readValues(array, context);
+  return histogram ? { values, histogram: await readHistogram(array, context) } : { values };
 }
 
 function bundleFacts(bundle: SharedBundle): Pick<OpenedFacts, "metadata" | "arrays"> {

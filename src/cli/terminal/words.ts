@@ -25,9 +25,10 @@ export function userWords(uid: number): string {
   return userName(uid) ?? `user ${uid}`;
 }
 
-/** Which other users may open an object: `group, read`, or `private` if none may. */
-export function sharingWords({ with: users, access }: ObjectSummary["sharing"]): string {
-  return users === "private" ? users : `${users}, ${access}`;
+/** Who else may open an object: `group, read, machines`, or `private` if nobody may. */
+export function sharingWords({ with: users, access, machines }: ObjectSummary["sharing"]): string {
+  const words = users === "private" ? users : `${users}, ${access}`;
+  return machines === true ? `${words}, machines` : words;
 }
 
 /** `host`, or the start of the GPU's UUID. Ordinals differ between processes, UUIDs do not. */
@@ -78,7 +79,23 @@ export function plural(count: number, word: string): string {
 export function transferWords(byteLength: number, ms: number): string {
   const words = `${sizeWords(byteLength)} in ${durationWords(ms)}`;
   if (byteLength < 2 ** 20 || ms <= 0) return words;
-  return `${words}, ${(byteLength / 2 ** 30 / (ms / 1000)).toFixed(1)} GiB/s`;
+  const gibPerSecond = byteLength / 2 ** 30 / (ms / 1000);
+  if (gibPerSecond < 0.05) return `${words}, ${(gibPerSecond * 1024).toFixed(1)} MiB/s`;
+  return `${words}, ${gibPerSecond.toFixed(1)} GiB/s`;
+}
+
+/** How far a copy from another machine is: `43 % of 2 GiB at 512 MiB/s`. */
+export function copyWords({
+  doneBytes,
+  totalBytes,
+  bytesPerSecond,
+}: {
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+  readonly bytesPerSecond: number;
+}): string {
+  const percent = totalBytes === 0 ? 100 : Math.floor((doneBytes / totalBytes) * 100);
+  return `${percent} % of ${sizeWords(totalBytes)} at ${sizeWords(bytesPerSecond)}/s`;
 }
 
 /** Removes the sentence that the loader repeats for each library name it has tried. */

@@ -1,15 +1,23 @@
-/** Asks the bridge of this machine: to fetch a name, and what it knows of other machines. */
+/**
+ * Asks the bridge of this machine: to fetch a name, for a worker of another machine, and what it
+ * knows of other machines.
+ */
 import type { Deadline } from "../../base/deadline.js";
-import { CudaIpcError, SystemError } from "../../base/errors.js";
+import { CudaIpcError, hasCode, SystemError } from "../../base/errors.js";
 import { PeerLink, refusedBy } from "../../peer/peer-link.js";
 import {
+  type BridgeRequest,
   type BridgeStatus,
   bridgeSocketPath,
+  type CopyUnderWay,
+  type OfferedWorker,
   type PullReply,
   pullReplySchema,
   statusReplySchema,
+  workerReplySchema,
 } from "../../wire/bridge-messages.js";
 import { decodePeerMessage } from "../../wire/codec.js";
+import type { Refusal } from "../../wire/peer-messages.js";
 
 export interface PullOptions {
   readonly deadline: Deadline;
@@ -35,23 +43,58 @@ export async function pullName(
   using link = connectToBridge(hubSocketPath);
   const stop = () => link.close();
   signal?.addEventListener("abort", stop, { once: true });
+  let namesAway = false;
   try {
     signal?.throwIfAborted();
     let limit = deadline;
     let packet = await link.request({ v: VERSION, op: "pull", name, wait }, limit);
     for (;;) {
       const reply = decodePeerMessage("the bridge's answer", pullReplySchema, packet.bytes);
-      if (!reply.ok) throw refusedBy(reply);
+      if (!reply.ok) throw refusal(reply);
       if (reply.state === "done") return reply;
+      namesAway = reply.state === "waiting" && reply.namesAway;
       if (reply.state === "fetching") {
         onProgress?.(reply);
         if (!isLimited) limit = deadline.withoutTimeout();
       }
       packet = await link.request({ v: VERSION, op: "next" }, limit);
     }
+  } catch (error) {
+    if (!namesAway || !hasCode(error, "TIMEOUT")) throw error;
+    const found = "NATS does not answer this machine's bridge, so nothing new is found";
+    throw deadline.timedOut(found, error);
   } finally {
     signal?.removeEventListener("abort", stop);
   }
+}
+
+/**
+ * Asks for an offer of a worker on another machine, which waits a while on this machine's hub.
+ * @param except workers that are not wanted
+ * @throws BRIDGE_UNAVAILABLE; NOT_FOUND if no machine has a free one; PEER_GONE, TIMEOUT, ABORTED
+ */
+export async function askForWorker(
+  hubSocketPath: string,
+  service: string,
+  except: readonly string[],
+  deadline: Deadline,
+): Promise<OfferedWorker> {
+  using link = connectToBridge(hubSocketPath);
+  const request: BridgeRequest = { v: VERSION, op: "worker", service, except: [...except] };
+  const { bytes } = await link.request(request, deadline);
+  const reply = decodePeerMessage("the bridge's answer", workerReplySchema, bytes);
+  if (!reply.ok) throw refusedBy(reply);
+  return reply;
+}
+
+/** The usual remedy for a name that is not found is to list those of this machine. */
+function refusal(reply: Refusal): CudaIpcError {
+  const error = refusedBy(reply);
+  if (error.code !== "NOT_FOUND") return error;
+  const remedy =
+    "List what machines announce: cuda-ipc bridge status. The bridge of its machine needs " +
+    "--announce with a pattern that matches the name.";
+  return new CudaIpcError("NOT_FOUND", error.message, { remedy });
 }
 
 /** @throws BRIDGE_UNAVAILABLE, TIMEOUT, ABORTED */
@@ -60,14 +103,32 @@ export async function askBridge(hubSocketPath: string, deadline: Deadline): Prom
   const names: BridgeStatus["names"] = [];
   let after: string | undefined;
   for (;;) {
-    const page = after === undefined ? {} : { after };
-    const { bytes } = await link.request({ v: VERSION, op: "status", ...page }, deadline);
-    const reply = decodePeerMessage("the bridge's answer", statusReplySchema, bytes);
-    if (!reply.ok) throw refusedBy(reply);
-    names.push(...reply.names);
-    if (reply.next === null) return { ...reply, names };
-    after = reply.next;
+    const page = await askPage(link, after, deadline);
+    names.push(...page.names);
+    if (page.next === null) return { ...page, names };
+    after = page.next;
   }
+}
+
+/** What the bridge is copying now. @throws BRIDGE_UNAVAILABLE, TIMEOUT, ABORTED */
+export async function askCopies(
+  hubSocketPath: string,
+  deadline: Deadline,
+): Promise<readonly CopyUnderWay[]> {
+  using link = connectToBridge(hubSocketPath);
+  return (await askPage(link, undefined, deadline)).fetches;
+}
+
+async function askPage(
+  link: PeerLink,
+  after: string | undefined,
+  deadline: Deadline,
+): Promise<BridgeStatus> {
+  const page = after === undefined ? {} : { after };
+  const { bytes } = await link.request({ v: VERSION, op: "status", ...page }, deadline);
+  const reply = decodePeerMessage("the bridge's answer", statusReplySchema, bytes);
+  if (!reply.ok) throw refusedBy(reply);
+  return reply;
 }
 
 function connectToBridge(hubSocketPath: string): PeerLink {

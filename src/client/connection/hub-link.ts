@@ -193,6 +193,11 @@ export class HubLink {
     }
   }
 
+  /** After DISCONNECTED: tells the hub that this process uses nothing of its session any more. */
+  confirmEnd(): Promise<void> {
+    return this.#sayGoodbye(defaults.goodbyeTimeoutMs);
+  }
+
   #whenReady(deadline: Deadline): Promise<HubConnection> | HubConnection {
     if (this.#ended !== undefined) throw this.#ended;
     if (this.#ready) return this.#connection;

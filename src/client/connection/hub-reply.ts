@@ -1,17 +1,18 @@
 /** The answer of a hub, or the reason why it does not answer. */
-import { isErrorCode } from "../../base/error-codes.js";
+import { type ErrorCode, isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { closeFds } from "../../os/foreign-fd.js";
 import { processState } from "../../os/process-identity.js";
 import type { Packet } from "../../os/seqpacket.js";
 import { decodeReply } from "../../wire/codec.js";
 
-/** A hub that was stopped on purpose says so, and is not to be started again. */
-export class Farewell extends CudaIpcError {
-  constructor(message: string) {
-    super("HUB_GONE", message);
-  }
-}
+/**
+ * The hub's last words: it was stopped on purpose and is not to be started again, or somebody has
+ * disconnected this client.
+ */
+export class Farewell extends CudaIpcError {}
+
+const FAREWELLS: readonly string[] = ["HUB_GONE", "DISCONNECTED"] satisfies ErrorCode[];
 
 export interface Reply {
   /** The number of the request. */
@@ -29,8 +30,8 @@ export function readReply({ bytes, fds }: Packet): Reply {
     isTaken = reply.ok;
     if (reply.ok) return { id: reply.id, result: reply.result };
     const { code, message } = reply.error;
-    if (reply.id === 0 && code === "HUB_GONE") throw new Farewell(message);
     const known = isErrorCode(code) ? code : "SYSTEM_ERROR";
+    if (reply.id === 0 && FAREWELLS.includes(known)) throw new Farewell(known, message);
     return { id: reply.id, error: new CudaIpcError(known, message) };
   } finally {
     if (!isTaken) closeFds(fds);

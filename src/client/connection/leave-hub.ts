@@ -1,4 +1,5 @@
 /** Closes everything that was made through a hub, in order, and leaves the hub. */
+import type { CudaIpcError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import type { Devices } from "../devices.js";
 import type { HubObjects } from "../objects/hub-objects.js";
@@ -22,4 +23,17 @@ export async function leaveHub(
   } finally {
     await link.close({ goodbye }).finally(() => devices.close());
   }
+}
+
+/**
+ * After the hub has disconnected this client: ends its channels and timelines, then tells the hub
+ * that nothing of the session is in use. Mapped memory stays usable.
+ */
+export async function leaveDisconnected(
+  link: HubLink,
+  objects: HubObjects,
+  reason: CudaIpcError,
+): Promise<void> {
+  // No goodbye if streams continue, as above.
+  if (await objects.disconnect(reason, defaults.goodbyeTimeoutMs)) await link.confirmEnd();
 }

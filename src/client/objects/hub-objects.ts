@@ -287,11 +287,24 @@ export class HubObjects {
     releaseAll([...this.#handles].map((handle) => () => handle.end()));
   }
 
+  /**
+   * The hub has disconnected this client. Ends its channels and timelines with this reason, and
+   * waits for their streams. Returns false if they take longer.
+   */
+  disconnect(reason: CudaIpcError, timeoutMs: number): Promise<boolean> {
+    const lasting = [...this.#handles].filter((handle) => handle.disconnect(reason));
+    return this.#settled(() => lasting.every(({ open }) => !open), timeoutMs);
+  }
+
   /** Waits for streams that still use closed objects. Returns false if they take longer. */
-  async settled(timeoutMs: number): Promise<boolean> {
+  settled(timeoutMs: number): Promise<boolean> {
+    return this.#settled(() => this.#handles.size === 0, timeoutMs);
+  }
+
+  async #settled(isOver: () => boolean, timeoutMs: number): Promise<boolean> {
     const isSettled = () => {
       for (const handle of [...this.#handles]) handle.settle();
-      return this.#handles.size === 0;
+      return isOver();
     };
     try {
       await waitUntil(isSettled, new Deadline("close what was shared", { timeoutMs }, timeoutMs));

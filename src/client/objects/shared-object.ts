@@ -24,6 +24,8 @@ export interface Lasting {
   close(): void;
   /** Ends it if nothing uses it any more. */
   settle(): void;
+  /** As `close`. Calls under way and all later ones fail with this reason. */
+  disconnect?(reason: CudaIpcError): void;
 }
 
 export class SharedHandle {
@@ -69,6 +71,21 @@ export class SharedHandle {
   end(): void {
     if (this.#lasting === undefined) this.close();
     else this.#lasting.close();
+  }
+
+  /**
+   * The hub has disconnected this client. Closes a channel or a timeline, which works with others;
+   * memory stays usable.
+   * @returns whether it was closed, and ends once streams are done with it
+   */
+  disconnect(reason: CudaIpcError): boolean {
+    if (this.#lasting?.disconnect === undefined) this.#lasting?.close();
+    else this.#lasting.disconnect(reason);
+    return this.#lasting !== undefined;
+  }
+
+  get open(): boolean {
+    return this.#open;
   }
 
   /** See `Lasting`. */

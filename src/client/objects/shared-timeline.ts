@@ -19,7 +19,7 @@ export interface NamedTimelineOptions extends WaitOptions {
 
 export interface CreateTimelineOptions extends NamedTimelineOptions {
   /** Other users who may wait for it. By default only this process's user (and root). */
-  readonly sharing?: Omit<SharingOptions, "access"> | undefined;
+  readonly sharing?: Omit<SharingOptions, "access" | "machines"> | undefined;
 }
 
 export interface OpenTimelineOptions extends NamedTimelineOptions {

@@ -1,7 +1,7 @@
 /**
  * Reads and writes arrays with gaps between their elements. A read copies whole ranges of memory,
- * gaps included, in pieces, and the CPU picks out the elements. A write touches only the elements,
- * because the gaps may belong to another array.
+ * small gaps included, in pieces, and the CPU picks out the elements. A write touches only the
+ * elements, because the gaps may belong to another array.
  */
 import { type BoundedPart, boundedParts } from "../../array/bounded-parts.js";
 import { contiguousRuns } from "../../array/coalesced-axes.js";
@@ -14,8 +14,13 @@ import type { DeviceBuffer } from "../memory/device-buffer.js";
 import { nextTurn } from "../order/adaptive-wait.js";
 import { download, upload } from "../transfer/byte-transfer.js";
 
-/** A write yields to the event loop after this many copies. */
+/**
+ * The event loop continues after this many copies, because short ones often finish at once, and
+ * many in a row would block it.
+ */
 const COPIES_PER_TURN = 64;
+/** A GPU copies this much in about the time that the start of another copy takes. */
+const GAP_BYTES_MAX = 64 * 1024;
 
 /** Fills `target` with the elements in C order. */
 export async function readStrided(
@@ -25,19 +30,24 @@ export async function readStrided(
   options: WaitOptions,
 ): Promise<void> {
   checkWait(options);
-  const { cpuVisible } = buffer.device;
   await buffer.use("read", options, async (mapped, deadline) => {
-    for (const part of boundedParts(layout, limits.stagingBytes)) {
+    // WHY one for all parts: much new memory keeps the garbage collector busy.
+    let room = new Uint8Array(0);
+    let copies = 0;
+    let copiedBytes = 0;
+    for (const part of boundedParts(layout, limits.stagingBytes, GAP_BYTES_MAX)) {
       deadline.check();
       const { low, high } = byteSpan(part.memory);
-      if (cpuVisible) {
-        pickOut(part, mapped.window(buffer.label, low, high - low), low, target);
-        await nextTurn();
-      } else {
-        const stretch = new Uint8Array(high - low);
-        await download(mapped, low, stretch, deadline);
-        pickOut(part, stretch, low, target);
-      }
+      if (room.byteLength < high - low) room = new Uint8Array(high - low);
+      const stretch = room.subarray(0, high - low);
+      await download(mapped, low, stretch, deadline);
+      pickOut(part, stretch, low, target);
+      copies += 1;
+      copiedBytes += stretch.byteLength;
+      if (copies < COPIES_PER_TURN && copiedBytes < limits.stagingBytes) continue;
+      await nextTurn();
+      copies = 0;
+      copiedBytes = 0;
     }
   });
 }
@@ -70,7 +80,6 @@ export async function writeStrided(
         await upload(mapped, run.byteOffset, bytes.subarray(done, done + run.byteLength), deadline);
         done += run.byteLength;
         copies += 1;
-        // Such short copies often finish at once, and many in a row would block the event loop.
         if (copies % COPIES_PER_TURN === 0) await nextTurn();
       }
     }

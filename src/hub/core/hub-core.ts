@@ -131,7 +131,8 @@ export class HubCore<Fd> {
     const attached = new Attachments(fds);
     try {
       const connection = this.#sessions.find(id);
-      if (connection?.attached && !connection.session?.ending)
+      const { ending, disconnected } = connection?.session ?? {};
+      if (connection?.attached && !ending && !disconnected)
         this.#handle(connection, decodeRequest(bytes), attached);
     } catch (error) {
       this.refuse(id, idOf(bytes), error);
@@ -265,6 +266,8 @@ export class HubCore<Fd> {
         checkMayRule(this.#policy.uid, peer, "restart");
         this.#ports.restart();
         return {};
+      case "disconnect":
+        return this.#disconnect(session, request);
       case "bye":
         this.#sessionEnd.endSession(session, () => {
           answer();
@@ -282,9 +285,11 @@ export class HubCore<Fd> {
       );
     }
     const { client, resume, thread } = request;
-    const earlier = this.#sessions.findToResume(resume?.session, connection.peer, thread);
+    const found = this.#sessions.findToResume(resume?.session, connection.peer, thread);
+    const earlier = found?.disconnected ? undefined : found;
     const session = earlier ?? this.#sessions.begin(this.#nextId(), client.program, connection);
     if (earlier !== undefined) this.#resume(earlier, connection);
+    if (found?.disconnected) this.#replace(found);
     if (thread)
       session.thread = { ...thread, isSeen: this.#ports.watchThread(connection.id, thread) };
     const { version, instance, pid } = this.identity;
@@ -297,6 +302,36 @@ export class HubCore<Fd> {
     if (session.recorded) this.#ports.holderArrived(session.id, connection.id);
     session.unrestored = new Set(session.leases.keys());
     this.#ports.forget(earlier);
+  }
+
+  /** Ends a disconnected session, whose client has come back and knows that it holds nothing. */
+  #replace(session: Session<Fd>): void {
+    const { connection } = session;
+    this.#sessions.detach(connection);
+    this.#sessionEnd.endSession(session, () => this.#ports.forget(connection.id));
+  }
+
+  /** Whoever sees a session in the list of clients may disconnect it. */
+  #disconnect({ peer }: Session<Fd>, request: RequestOf<"disconnect">): ResultOf<"disconnect"> {
+    const session = this.#sessions.findVisible(request.session, peer);
+    if (session === undefined) {
+      throw new CudaIpcError(
+        "NOT_FOUND",
+        `Cannot disconnect client ${request.session}: user ${peer.uid} sees no such client`,
+      );
+    }
+    if (session.disconnected) return {};
+    const { connection } = session;
+    const farewell = new CudaIpcError(
+      "DISCONNECTED",
+      `This client was disconnected from the hub by process ${peer.pid} of user ${peer.uid}`,
+    );
+    this.#sessionEnd.disconnect(session);
+    if (connection.attached) {
+      this.refuse(connection.id, 0, farewell);
+      this.#ports.hangUp(connection.id);
+    }
+    return {};
   }
 
   #stop(peer: Peer, request: RequestOf<"stop">): ResultOf<"stop"> {

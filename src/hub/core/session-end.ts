@@ -60,6 +60,23 @@ export class SessionEnd<Fd> {
     });
   }
 
+  /**
+   * Takes everything but its leases from a session. Its process lives and may go on using memory,
+   * so leases wait for its end. A reader loses its seat at once, so that no writer waits for it.
+   */
+  disconnect(session: Session<Fd>): void {
+    session.disconnected = true;
+    const { objects, waiting } = this.#held;
+    waiting.dropSession(session.id);
+    const readers = [...session.leases.values()].filter(({ seat }) => seat !== undefined);
+    const step = () => {
+      const some = readers.splice(0, LEASES_PER_STEP);
+      releaseAll(some.map((lease) => () => objects.endReader(lease)));
+      return readers.length > 0;
+    };
+    this.#inSteps(session.connection, step, () => {});
+  }
+
   /** Releases the leases that a resumed session has not restored. */
   endUnrestored(session: Session<Fd>, done: () => void): void {
     const step = () => {

@@ -6,6 +6,8 @@
  *   connected --hello--> attached --hang-up--> detached --process has ended--> gone
  *                           ^                     |
  *                           +------ resume -------+
+ *
+ * A session that was disconnected cannot be resumed: the attempt ends it, and begins another one.
  */
 import { CudaIpcError } from "../../base/errors.js";
 import type { ThreadIdentity } from "../../os/thread-identity.js";
@@ -51,6 +53,8 @@ export class Session<Fd> {
   recorded = false;
   /** True while its leases end, a few at a time. Nobody can resume it any more. */
   ending = false;
+  /** Somebody disconnected it. It gets no more answers, and its client cannot go on with it. */
+  disconnected = false;
 
   constructor(id: SessionId, program: string, connection: Connection<Fd>, account: Account) {
     this.id = id;
@@ -97,9 +101,18 @@ export class Sessions<Fd> {
 
   /** The hub's user and root see all sessions, others those of their own user. */
   *visibleTo(peer: Peer): IterableIterator<Session<Fd>> {
-    const seesAll = mayRule(this.#policy.uid, peer);
-    for (const session of this.#sessions.values())
-      if (seesAll || session.peer.uid === peer.uid) yield session;
+    for (const session of this.#sessions.values()) if (this.#maySee(session, peer)) yield session;
+  }
+
+  /** The session with this number, if this user may see it and it is not ending. */
+  findVisible(id: SessionId, peer: Peer): Session<Fd> | undefined {
+    const session = this.#sessions.get(id);
+    if (session === undefined || session.ending) return undefined;
+    return this.#maySee(session, peer) ? session : undefined;
+  }
+
+  #maySee(session: Session<Fd>, peer: Peer): boolean {
+    return session.peer.uid === peer.uid || mayRule(this.#policy.uid, peer);
   }
 
   /** The accounts of all users that the hub ever served, by uid. */

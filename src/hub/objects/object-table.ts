@@ -160,6 +160,11 @@ export class ObjectTable<Fd> {
     ]);
   }
 
+  /** Has the writer of a channel wait for this reader no more. Its seat stays taken. */
+  endReader(lease: Lease<Fd>): void {
+    if (lease.session.leases.has(lease.id)) this.#words.readerEnded(lease);
+  }
+
   /** Takes the name away at once. The memory stays until the last lease ends. */
   remove(object: SharedObject<Fd>): void {
     if (object.named) {

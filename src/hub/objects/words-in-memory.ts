@@ -32,6 +32,11 @@ export class WordsInMemory<Fd> {
     if (page !== undefined) this.#ports.beginSeat(page, id);
   }
 
+  /** Writes the end of a reader whose lease goes on. */
+  readerEnded({ object, seat }: Lease<Fd>): void {
+    if (seat !== undefined) this.#endSeats(object, [seat]);
+  }
+
   /** Frees the seat of a channel's reader. Other holders have none. */
   holderLeft(lease: Lease<Fd>): void {
     const { object, seat } = lease;

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hubScale } from "../../../bench/hub/hub-scale.js";
+import { pageSpeed } from "../../../bench/hub/page-speed.js";
 import { producerKilled } from "../../../bench/hub/producer-killed.js";
 import { restart } from "../../../bench/hub/restart.js";
 import { watching } from "../../../bench/hub/watching.js";
@@ -50,8 +51,16 @@ describe("the benchmarks of the hub", () => {
   it("measure what it costs to be watched", async () => {
     const scale = { objects: 24, clients: 6, watchedMs: 50, messages: 4096, rounds: 1 };
     const cpu = "under 5 % of a core";
-    const wanted = [cpu, cpu, cpu, "less than 1 % slower"];
+    const slower = "less than 1 % slower";
+    const wanted = [cpu, cpu, cpu, slower, slower];
     assert.deepEqual(goals(await watching(scale)), wanted);
+  });
+
+  it("measure how fast the dashboard's page is", async () => {
+    const rows = await pageSpeed({ objects: 24, clients: 6, channels: 2, watchedMs: 50 });
+    if (rows.some(({ missing }) => missing !== undefined)) return;
+    const frames = "at least 30";
+    assert.deepEqual(goals(rows), ["under 200 kB", "under 1000 ms", frames, frames]);
   });
 
   it("measure how long a keeper takes to restart a hub", async () => {

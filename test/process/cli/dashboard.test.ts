@@ -1,32 +1,10 @@
 /** The dashboard in a real browser, with a real hub: what a person reads, types and clicks. */
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { describe, it } from "node:test";
-import { type Browser, chromium } from "playwright-core";
 import { connect } from "../../../src/client/connect.js";
 import { killHub } from "../../support/test-folder.js";
-import { CliRig, eventually } from "./cli-rig.js";
-
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const isMissing = !existsSync(CHROMIUM);
-if (isMissing && process.env.REQUIRE_CHROMIUM === "1") throw new Error(`There is no ${CHROMIUM}`);
-const skip = isMissing ? `there is no ${CHROMIUM}` : false;
-
-/** Starts `cuda-ipc dashboard`. */
-async function served(rig: CliRig) {
-  const started = rig.start("dashboard");
-  let text = "";
-  started.child.stdout?.on("data", (piece) => {
-    text += piece;
-  });
-  const url = await eventually("it listens", () => /^The dashboard is at (\S+)$/m.exec(text)?.[1]);
-  return { ...started, url };
-}
-
-function launch(): Promise<Browser> {
-  const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
-  return chromium.launch({ executablePath: CHROMIUM, args });
-}
+import { CliRig } from "./cli-rig.js";
+import { launch, problemsOf, served, withoutBrowser as skip } from "./dashboard-rig.js";
 
 describe("cuda-ipc dashboard", () => {
   it("gives nothing without the token and the cookie, and ends at SIGTERM", async () => {
@@ -70,9 +48,7 @@ describe("cuda-ipc dashboard", () => {
     const browser = await launch();
     try {
       const page = await browser.newPage();
-      const problems: string[] = [];
-      page.on("pageerror", (error) => problems.push(error.message));
-      page.on("console", (line) => line.type() === "error" && problems.push(line.text()));
+      const problems = problemsOf(page);
       await page.goto(url);
       const first = page.locator("#rows tr td:first-child:not(.space)");
       await first.getByText("large", { exact: true }).waitFor();
@@ -135,7 +111,7 @@ describe("cuda-ipc dashboard", () => {
       // The row is drawn anew meanwhile, and stays in focus.
       await page.waitForTimeout(1500);
       await page.keyboard.press("Enter");
-      await dialog.getByText("1 NaN").waitFor();
+      await dialog.getByText("1 NaN, ").waitFor();
       await dialog.getByRole("button", { name: "Remove" }).click();
       await dialog.getByRole("button", { name: "Remove it for everybody" }).click();
       await dialog.getByText(`Removed ${name}.`).waitFor();

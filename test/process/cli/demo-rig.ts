@@ -55,7 +55,7 @@ export class Demo {
   /** Waits for a line that matches. Returns the process that said it. */
   sayer(said: RegExp): Promise<number> {
     return eventually(`a process says ${said}`, () => {
-      for (const [, pid, text = ""] of this.#text.matchAll(/^ +(\d+) {2}(.+)$/gm))
+      for (const [, pid, text = ""] of this.#text.matchAll(/^ +(?:[a-z ]+ )?(\d+) {2}(.+)$/gm))
         if (said.test(text)) return Number(pid);
       assert.equal(this.#ended, undefined, `the demo ended without ${said}`);
       return undefined;

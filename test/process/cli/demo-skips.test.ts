@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { expectLibcudaInC, skipLibcudaInC } from "../../support/libcuda-in-c.js";
+import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { CliRig, LAUNCH } from "./cli-rig.js";
 
 const ROOT = new URL("../../../../", import.meta.url);
@@ -37,7 +38,8 @@ async function assertSkipped(rig: CliRig, name: string): Promise<void> {
 
 describe("a demo on a GPU without its mechanism", { skip: skipLibcudaInC() }, () => {
   for (const name of demoNames(LAUNCH)) {
-    it(`${name} is skipped by name if the GPU has no mechanism at all`, async () => {
+    const skip = name === "machines" && skipWithoutEngines;
+    it(`${name} is skipped by name if the GPU has no mechanism at all`, { skip }, async () => {
       await using rig = await openRig(ALL);
       await assertSkipped(rig, name);
     });

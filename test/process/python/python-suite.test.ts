@@ -7,11 +7,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { GPU_TESTS, noPytest, runPytest } from "../../support/run-pytest.js";
 import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 import { SERVICES } from "./python-parts.js";
-import { noPytest, runPytest } from "./run-pytest.js";
 
-const GPU_TESTS = ["cuda", "streams", "stream_ends"].map((name) => `python/tests/test_${name}.py`);
 const header = findCudaHeader();
 
 test("the tests of the Python package pass", { skip: noPytest, timeout: 580_000 }, async () => {

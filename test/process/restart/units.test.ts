@@ -4,7 +4,7 @@ import { copyFileSync, existsSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { TestFolder } from "../../support/test-folder.js";
 
-const UNITS = ["cuda-ipc-hub.service", "cuda-ipc-hub.socket"];
+const UNITS = ["cuda-ipc-hub.service", "cuda-ipc-hub.socket", "cuda-ipc-bridge.service"];
 
 function missing(): string | false {
   if (!existsSync("deploy")) return "the units are not here";
@@ -26,20 +26,22 @@ describe("the units in deploy", () => {
     );
     const complaints = `${stdout}${stderr}`
       .split("\n")
-      .filter((line) => line.includes("cuda-ipc-hub"));
+      .filter((line) => line.includes("cuda-ipc-"));
     assert.deepEqual(complaints, []);
   });
 
-  it("are understood by systemd, including the one for a whole machine", {
+  it("are understood by systemd, including those for a whole machine", {
     skip: missing(),
   }, () => {
     using folder = new TestFolder();
-    const unit = folder.file("cuda-ipc-hub.service");
-    copyFileSync("deploy/system/cuda-ipc-hub.service", unit);
-    const { stdout, stderr } = spawnSync("systemd-analyze", ["verify", unit], { encoding: "utf8" });
+    const units = ["cuda-ipc-hub.service", "cuda-ipc-bridge.service"];
+    for (const unit of units) copyFileSync(`deploy/system/${unit}`, folder.file(unit));
+    const paths = units.map((unit) => folder.file(unit));
+    const options = { encoding: "utf8" } as const;
+    const { stdout, stderr } = spawnSync("systemd-analyze", ["verify", ...paths], options);
     const complaints = `${stdout}${stderr}`
       .split("\n")
-      .filter((line) => line.includes("cuda-ipc-hub"));
+      .filter((line) => line.includes("cuda-ipc-"));
     assert.deepEqual(complaints, []);
   });
 
@@ -59,5 +61,25 @@ describe("the units in deploy", () => {
     const [service = "", socket = ""] = UNITS.map((unit) => readFileSync(`deploy/${unit}`, "utf8"));
     const path = /^ListenSequentialPacket=(.*)$/m.exec(socket)?.[1];
     assert.ok(path !== undefined && service.includes(`Environment=CUDA_IPC_SOCKET=${path}\n`));
+  });
+
+  it("have a bridge at the hub's socket, with its hub's user and options that it knows", {
+    skip: existsSync("deploy") ? false : "the units are not here",
+  }, () => {
+    const fields = /^(User|Group|Environment)=.*$/gm;
+    for (const folder of ["deploy", "deploy/system"]) {
+      const [hub, bridge] = ["hub", "bridge"].map((it) =>
+        readFileSync(`${folder}/cuda-ipc-${it}.service`, "utf8").match(fields),
+      );
+      assert.ok(hub !== null && hub !== undefined && hub.length > 0);
+      assert.deepEqual(bridge, hub);
+    }
+    const settings = readFileSync("deploy/bridge.env", "utf8");
+    const options = /^BRIDGE_OPTIONS=(.*)$/m.exec(settings)?.[1]?.match(/--[\w-]+/g) ?? [];
+    const command = readFileSync("src/cli/commands/bridge.ts", "utf8");
+    assert.ok(options.length > 0);
+    for (const option of options) assert.ok(command.includes(`"${option} <`), option);
+    for (const [, name] of settings.matchAll(/^(CUDA_IPC_\w+)=/gm))
+      assert.ok(command.includes(`"${name}"`), name);
   });
 });

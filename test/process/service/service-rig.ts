@@ -39,9 +39,8 @@ export class ServiceRig {
   }
 
   async worker(options: Partial<ServeOptions> = {}, name = SERVICE): Promise<Actor> {
-    const worker = new Actor(WORKER, { args: [this.hub.socket, name, JSON.stringify(options)] });
+    const worker = await startWorker(this.hub.socket, name, options);
     this.#ends.push(() => worker[Symbol.asyncDispose]());
-    assert.deepEqual(await worker.says(), { ready: true });
     return worker;
   }
 
@@ -94,6 +93,22 @@ export class ServiceRig {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const end of this.#ends.reverse()) await end();
     await this.hub[Symbol.asyncDispose]();
+  }
+}
+
+/** A worker in a process of its own; see actors/worker.ts. */
+export async function startWorker(
+  socket: string,
+  name: string,
+  options: Partial<ServeOptions> = {},
+): Promise<Actor> {
+  const worker = new Actor(WORKER, { args: [socket, name, JSON.stringify(options)] });
+  try {
+    assert.deepEqual(await worker.says(), { ready: true });
+    return worker;
+  } catch (error) {
+    await worker[Symbol.asyncDispose]();
+    throw error;
   }
 }
 

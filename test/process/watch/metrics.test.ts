@@ -100,6 +100,14 @@ describe("the metrics of a real hub", () => {
     assertNamed(readFileSync("deploy/grafana/cuda-ipc.json", "utf8"), namesIn(text));
   });
 
+  it("answer every query of the dashboard", { skip: skipPromtool }, () => {
+    // This machine may have no GPU.
+    const asked = grafanaExpressions().filter((expr) => !expr.includes('device="gpu"'));
+    assert.ok(asked.length > 15);
+    promtoolFinds(text, asked);
+    assert.throws(() => promtoolFinds(text, ["cuda_ipc_channel_slots{chanel=~'.+'}"]), /got:/);
+  });
+
   it("is found out if a name is wrong", () => {
     assert.throws(() => assertNamed("rate(cuda_ipc_no_such_total[5m])", namesIn(text)));
   });
@@ -117,10 +125,58 @@ function assertNamed(expressions: string, names: readonly string[]): void {
   assert.deepEqual(unknown, []);
 }
 
+/** Fails unless Prometheus finds something for each expression in these metrics. */
+function promtoolFinds(text: string, expressions: readonly string[]): void {
+  const series = [...text.matchAll(/^(cuda_ipc_[a-z_]+)(?:\{(.*)\})? \S+$/gm)].map(
+    ([, name, labels]) => ({
+      series: `${name}{${[labels, 'job="j"', 'instance="i"'].filter(Boolean).join(",")}}`,
+      values: "1x20",
+    }),
+  );
+  const found = (expr: string) => ({
+    expr: `count(${expr}) > bool 0`,
+    eval_time: "10m",
+    exp_samples: [{ labels: "{}", value: 1 }],
+  });
+  using folder = new TestFolder();
+  const path = `${folder.path}/test.yml`;
+  const promql_expr_test = expressions.map(found);
+  const tests = [{ interval: "1m", input_series: series, promql_expr_test }];
+  writeFileSync(path, JSON.stringify({ rule_files: [], evaluation_interval: "1m", tests }));
+  promtool(["test", "rules", path]);
+}
+
+/** The queries of all panels, with all values of the variables. */
+function grafanaExpressions(): string[] {
+  const { panels } = JSON.parse(readFileSync("deploy/grafana/cuda-ipc.json", "utf8")) as {
+    readonly panels: readonly Panel[];
+  };
+  return panels.flatMap(({ targets = [] }) =>
+    targets.map(({ expr }) =>
+      expr.replaceAll("[$__rate_interval]", "[5m]").replaceAll(/\$(job|instance|channel)\b/g, ".*"),
+    ),
+  );
+}
+
 describe("the alert rules", { skip: skipPromtool }, () => {
   it("are valid, and so is the configuration that loads them", () => {
     promtool(["check", "rules", "deploy/prometheus/cuda-ipc-alerts.yml"]);
     promtool(["check", "config", "deploy/prometheus/prometheus.yml"]);
+  });
+
+  it("have a test each in which they fire", () => {
+    const names = (path: string, before: string) =>
+      [
+        ...readFileSync(path, "utf8").matchAll(
+          new RegExp(`${before}: (\\w+)\\b(?!\\s+exp_alerts: \\[\\])`, "g"),
+        ),
+      ].map((match) => match[1] ?? "");
+    const fired = new Set(names("test/fixtures/alerts.yml", "alertname"));
+    const rules = names("deploy/prometheus/cuda-ipc-alerts.yml", "- alert");
+    assert.deepEqual(
+      rules.filter((name) => !fired.has(name)),
+      [],
+    );
   });
 
   it("fire when they should, and not before", () => {
@@ -205,9 +261,7 @@ describe("the dashboard for Grafana", () => {
   });
 
   it("has only expressions that Prometheus can parse", { skip: skipPromtool }, () => {
-    const expressions = dashboard.panels.flatMap(({ targets = [] }) =>
-      targets.map(({ expr }) => expr.replaceAll("[$__rate_interval]", "[1m]")),
-    );
+    const expressions = grafanaExpressions();
     assert.ok(expressions.length > 15);
     // A recording rule may have any expression, and promtool checks it.
     const rules = expressions.map((expr, index) => ({ record: `r${index}`, expr }));

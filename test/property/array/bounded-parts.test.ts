@@ -29,14 +29,15 @@ describe("boundedParts", () => {
       fc.property(
         views,
         fc.integer({ min: 1, max: 64 }),
-        ({ byteLength, layout }, spanBytesMax) => {
+        fc.option(fc.nat({ max: 16 }), { nil: undefined }),
+        ({ byteLength, layout }, spanBytesMax, gapBytesMax) => {
           const memory = Uint8Array.from({ length: byteLength }, (_, index) => index % 251);
           const expected = new Uint8Array(arrayByteLength(layout.dtype, layout.shape));
           gatherElements(layout, { memory, packed: expected });
 
           const target = new Uint8Array(expected.byteLength);
           let moved = 0;
-          for (const part of boundedParts(layout, spanBytesMax)) {
+          for (const part of boundedParts(layout, spanBytesMax, gapBytesMax)) {
             const { low, high } = byteSpan(part.memory);
             const elements = part.memory.shape.reduce((product, size) => product * size, 1);
             assert.ok(high - low <= spanBytesMax || elements === 1);
@@ -59,5 +60,16 @@ describe("boundedParts", () => {
     for (const { memory } of boundedParts(layout, 64 * 1024))
       spans += byteSpan(memory).high - byteSpan(memory).low;
     assert.equal(spans, 512 * 512 * 4);
+  });
+
+  it("leaves out gaps that are longer than allowed", () => {
+    const rows = sliceLayout(contiguousLayout("uint8", [100, 1000]), [{ step: 10 }, { step: 2 }]);
+    const spans = (gapBytesMax: number) =>
+      [...boundedParts(rows, 1e6, gapBytesMax)].map(({ memory }) => {
+        const { low, high } = byteSpan(memory);
+        return high - low;
+      });
+    assert.deepEqual(spans(9001), [9 * 10_000 + 999]);
+    assert.deepEqual(spans(9000), Array(10).fill(999));
   });
 });

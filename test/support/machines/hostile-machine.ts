@@ -2,14 +2,22 @@
 import { randomUUID } from "node:crypto";
 import { Deadline } from "../../../src/base/deadline.js";
 import { LinkTable } from "../../../src/bridge/link/link-table.js";
-import type { AnswerCall, MachineLink } from "../../../src/bridge/link/machine-link.js";
+import type { LinkServer, MachineLink } from "../../../src/bridge/link/machine-link.js";
 import { NatsStore } from "../../../src/bridge/names/nats-store.js";
 import { UcxContext } from "../../../src/ucx/ucx-context.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
-import { encodeRecord, machineKey, nameKey } from "../../../src/wire/machine-records.js";
+import {
+  encodeRecord,
+  machineKey,
+  nameKey,
+  serviceKey,
+} from "../../../src/wire/machine-records.js";
 import type { TestNats } from "./test-nats.js";
 
-export type HostileAnswer = (link: MachineLink, ...call: Parameters<AnswerCall>) => unknown;
+export type HostileAnswer = (
+  link: MachineLink,
+  ...call: Parameters<LinkServer["answer"]>
+) => unknown;
 
 export class HostileMachine {
   readonly name: string;
@@ -30,7 +38,11 @@ export class HostileMachine {
       context,
       store,
       log: () => {},
-      serve: (link) => async (call) => this.answer(link(), call),
+      serve: (link) => ({
+        answer: async (call) => this.answer(link(), call),
+        lend: () => 1,
+        takeBack: () => {},
+      }),
     });
   }
 
@@ -67,6 +79,13 @@ export class HostileMachine {
     } as const;
     await this.store.create(nameKey(name), encodeRecord(record));
     return name;
+  }
+
+  /** Announces workers of a service. */
+  async announceService(service: string): Promise<void> {
+    const machine = this.name;
+    const record = encodeRecord({ v: 1, service, machine });
+    await this.store.create(serviceKey(service, machine), record);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

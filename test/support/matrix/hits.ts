@@ -2,6 +2,8 @@
  * How each fault happens: within the victim's system calls, or from outside while another party is
  * stopped.
  */
+
+import { until } from "../until.js";
 import type { Fault, PartyFault } from "./cells.js";
 import type { SeamAction } from "./fault-seam.js";
 import type { Party } from "./party.js";
@@ -41,11 +43,25 @@ export async function hitNow(party: Party, fault: PartyFault): Promise<void> {
   }
 }
 
-/** Lets the process go on and removes its limits. @returns the calls that it has counted */
+/**
+ * Lets the process go on and removes its limits. WHY until it answers: it may stop even now, at a
+ * call that no step waits for, such as one of a third client that reconnects.
+ * @returns the calls that it has counted
+ */
 export async function undo(
   party: Party,
 ): Promise<{ readonly calls: number; readonly hits: number }> {
-  if (party.isStopped) party.signal("SIGCONT");
   party.emptyFdTable();
-  return (await party.disarm()) ?? { calls: 0, hits: 0 };
+  let answered = false;
+  const disarmed = party.disarm().finally(() => {
+    answered = true;
+  });
+  await Promise.race([
+    disarmed,
+    until(`the ${party.title} takes orders`, () => {
+      if (party.isStopped) party.signal("SIGCONT");
+      return answered;
+    }),
+  ]);
+  return (await disarmed) ?? { calls: 0, hits: 0 };
 }

@@ -36,6 +36,8 @@ export class Client {
   phase: "out" | "connected" | "restoring" | "in" = "out";
   /** The session that it can resume. */
   session: number | undefined;
+  /** Somebody has disconnected the session. After a crash the hub may not know that any more. */
+  disconnected = false;
   readonly held = new Map<number, HeldLease>();
   readonly sent = new Map<number, Packet>();
   /** Leases that it still has to restore after it resumed its session. */
@@ -109,12 +111,13 @@ export class Client {
   }
 
   #greeted({ session, resumed }: { readonly session: number; readonly resumed: boolean }): void {
-    const canResume = identityOf(this.process.peer) !== undefined;
+    const canResume = identityOf(this.process.peer) !== undefined && !this.disconnected;
     assert.ok(
       resumed || this.held.size === 0 || !canResume,
       "a session that holds leases can be resumed",
     );
     if (!resumed) this.forgetAll();
+    this.disconnected = false;
     this.session = session;
     this.phase = resumed ? "restoring" : "in";
     this.toRestore = [...this.held.keys()];

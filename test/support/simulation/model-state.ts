@@ -24,6 +24,7 @@ export interface ModelSession {
   connection: ModelConnection;
   unrestored: Set<number> | undefined;
   recorded: boolean;
+  disconnected: boolean;
   /** What a client knows that has listed everything and asked for the changes since. */
   view?: ModelView | undefined;
 }

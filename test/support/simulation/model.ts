@@ -89,6 +89,7 @@ export class Model extends ModelAccounts {
       connection,
       unrestored: undefined,
       recorded,
+      disconnected: false,
     };
     connection.session = session;
     this.sessions.set(id, session);
@@ -105,6 +106,18 @@ export class Model extends ModelAccounts {
     session.unrestored = new Set(session.leases.keys());
     connection.session = session;
     return earlier.id;
+  }
+
+  /** Its readers lose their seats. All leases stay. */
+  disconnect(session: ModelSession): void {
+    this.dropWaits(session);
+    if (session.disconnected) return;
+    session.disconnected = true;
+    for (const { object, place } of session.leases.values()) {
+      if (place === undefined || object.memory === undefined) continue;
+      this.toBeRung.push(roomBellOf(object));
+      this.touched.add(object);
+    }
   }
 
   hungUp(id: ConnectionId): void {

@@ -100,7 +100,7 @@ function hello(client: Client, { random, foreignSession }: Surroundings): Reques
 }
 
 function other(client: Client, around: Surroundings): Request {
-  const { random } = around;
+  const { random, foreignSession } = around;
   const id = client.nextId();
   const dice = random.below(100);
   if (dice < 10)
@@ -118,6 +118,10 @@ function other(client: Client, around: Surroundings): Request {
   }
   if (dice < 71) return { ...head, id, op: "stop", force: random.chance(0.1) };
   if (dice < 72) return { ...head, id, op: "restart" };
+  if (dice < 78) {
+    const session = random.chance(0.9) ? foreignSession(client.process) : random.below(1000);
+    return { ...head, id, op: "disconnect", session: session || 1 };
+  }
   if (dice < 90) return restored(client, id);
   return hello(client, around);
 }

@@ -97,6 +97,8 @@ function ofSession(event: Event, session: ModelSession, message: Request, held: 
       return clients(event, session, message);
     case "status":
       return status(event, session, message);
+    case "disconnect":
+      return disconnect(event, session, message);
   }
   judge.ok(id, message.id);
 }
@@ -139,8 +141,9 @@ function wantedFds(message: Request, found: number): number {
 function hello({ model, judge }: Event, connection: ModelConnection, message: RequestOf<"hello">) {
   if (connection.session !== undefined)
     return judge.fails(connection.id, message.id, "INVALID_MESSAGE");
-  const earlier = model.sessions.get(message.resume?.session ?? 0);
-  const resumes = earlier !== undefined && isSameProcess(earlier.peer, connection.peer);
+  const found = model.sessions.get(message.resume?.session ?? 0);
+  const earlier = found && isSameProcess(found.peer, connection.peer) ? found : undefined;
+  const resumes = earlier !== undefined && !earlier.disconnected;
   const refusal = model.refusal(undefined, connection.peer.uid, { clients: 1 });
   if (!resumes && !connection.counted && refusal !== undefined)
     return judge.fails(connection.id, message.id, "LIMIT_EXCEEDED", refusal);
@@ -152,6 +155,26 @@ function hello({ model, judge }: Event, connection: ModelConnection, message: Re
   }
   assert.equal(result.resumed, false);
   model.begin(judge.fresh(result.session), connection);
+  if (earlier === undefined) return;
+  judge.forgets.push(earlier.connection.id);
+  model.ended(earlier.connection.id);
+}
+
+function disconnect(
+  { model, judge }: Event,
+  { connection: { id }, peer }: ModelSession,
+  message: RequestOf<"disconnect">,
+) {
+  const target = model.sessions.get(message.session);
+  const seesAll = peer.uid === model.policy.uid || peer.uid === 0;
+  if (target === undefined || !(seesAll || target.peer.uid === peer.uid))
+    return judge.fails(id, message.id, "NOT_FOUND");
+  if (!target.disconnected && target.connection.attached) {
+    judge.fails(target.connection.id, 0, "DISCONNECTED");
+    judge.hangUps.push(target.connection.id);
+  }
+  model.disconnect(target);
+  judge.ok(id, message.id);
 }
 
 function rule(

@@ -219,10 +219,18 @@ export class Simulation {
       packet.held,
     );
     checkEvent(this);
+    if (packet.message.op === "disconnect") this.#markDisconnected(packet.message.session);
     this.#deliver();
     const { stops, restarts } = this.world;
     if (stops > 0) stopped(this);
     else if (restarts > 0) crash(this);
+  }
+
+  /** WHY here: a client whose connection was cut is not told. */
+  #markDisconnected(session: number) {
+    if (this.model.sessions.get(session)?.disconnected !== true) return;
+    for (const { clients } of this.population.all())
+      for (const client of clients) if (client.session === session) client.disconnected = true;
   }
 
   #spoil(client: Client) {

@@ -9,7 +9,10 @@ import {
   encodeEnvelope,
   type Kind,
   kinds,
+  monotonicMicros,
   ReceivedEnvelope,
+  withDeadline,
+  withTimeLeft,
 } from "../../../src/service/envelope.js";
 import { failureReport, failureText } from "../../../src/service/failure-report.js";
 import { parseFacts } from "../../../src/service/service-facts.js";
@@ -146,5 +149,46 @@ describe("a worker's first message", () => {
     ];
     for (const other of others)
       assert.throws(() => parseFacts("w", other), { code: "PROTOCOL_MISMATCH" });
+  });
+});
+
+describe("a request's deadline on its way to another machine", () => {
+  const HOUR = 3_600_000_000;
+  const request = (deadlineMicros: number | undefined) =>
+    encodeEnvelope("x", { kind: "request", number: 7, deadlineMicros }, "meta", 100);
+  const deadlineOf = (bytes: Uint8Array) => new ReceivedEnvelope("x", bytes).deadlineMicros;
+
+  it("is the time that is left, which is added to the clock there", () => {
+    const before = monotonicMicros();
+    const left = withTimeLeft(request(before + HOUR));
+    const leftMicros = deadlineOf(left) ?? 0;
+    assert.ok(leftMicros <= HOUR && leftMicros > HOUR / 2, `${leftMicros} us`);
+    // As the bytes of a frame are decoded: in memory with other things before them.
+    const arrived = Buffer.from(Buffer.from(left).toString("base64"), "base64");
+    const there = new ReceivedEnvelope("x", withDeadline(arrived));
+    assert.ok((there.deadlineMicros ?? 0) >= before + leftMicros);
+    assert.ok((there.deadlineMicros ?? 0) <= monotonicMicros() + leftMicros);
+    assert.deepEqual([there.kind, there.number, there.json], ["request", 7, "meta"]);
+  });
+
+  it("stays over, or absent", () => {
+    assert.equal(deadlineOf(withTimeLeft(request(1))), 1);
+    assert.equal(deadlineOf(withTimeLeft(request(undefined))), undefined);
+    assert.equal(deadlineOf(withDeadline(request(undefined))), undefined);
+    assert.equal(deadlineOf(withDeadline(request(2 ** 53 - 1))), 2 ** 53 - 1);
+  });
+
+  it("is in requests alone: all else stays as it is, whatever it is", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
+        if (bytes[0] === kinds.request && bytes.byteLength >= ENVELOPE_BYTES) return;
+        assert.equal(withTimeLeft(bytes), bytes);
+        assert.equal(withDeadline(bytes), bytes);
+      }),
+    );
+    const hostile = Uint8Array.of(kinds.request, ...new Uint8Array(23).fill(255));
+    assert.throws(() => new ReceivedEnvelope("x", withDeadline(hostile)), {
+      code: "CHANNEL_CORRUPT",
+    });
   });
 });

@@ -10,6 +10,7 @@ function request(url: string, cookies: Record<string, string> = {}, method = "GE
     path: pathname,
     query: searchParams,
     cookies: new Map(Object.entries(cookies)),
+    bearer: undefined,
     body: new Uint8Array(),
     signal: new AbortController().signal,
   };

@@ -128,6 +128,35 @@ describe("WebServer", () => {
     await soon("the end", ended);
   });
 
+  it("ends a connection that asks again before it has its answer", async () => {
+    let asked = 0;
+    const handler: WebHandler = async () => {
+      asked += 1;
+      return textAnswer(200, "x");
+    };
+    await using server = await listen({ handler });
+    const { ended } = raw(server, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000));
+    await soon("the end", ended);
+    assert.equal(asked, 1);
+  });
+
+  it("ends a connection that does not read its second answer", async () => {
+    let signal: AbortSignal | undefined;
+    const handler: WebHandler = async (request) => {
+      signal = request.signal;
+      return textAnswer(200, request.path === "/" ? "first" : "x".repeat(1 << 25));
+    };
+    await using server = await listen({ handler, limits: { silenceMs: 100, answerMs: 600_000 } });
+    const socket = connect(server.address).on("error", () => {});
+    const rest = "HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    socket.write(`GET / ${rest}`);
+    await soon("the first answer", once(socket, "data"));
+    const first = signal;
+    socket.pause().write(`GET /second ${rest}`);
+    await until("the connection has ended", () => signal !== first && signal?.aborted === true);
+    socket.destroy();
+  });
+
   it("ends the oldest idle connection for a new one, and none that is served", async () => {
     const isServed = deferred<void>();
     const handler: WebHandler = async ({ path }) => {

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
+from .._json import parse_json
 from ..errors import CudaIpcError, error
 
 VERSION = 1
@@ -27,7 +28,7 @@ def refusal(wrong: CudaIpcError) -> bytes:
 def decode(what: str, raw: bytes) -> dict[str, Any]:
     """Raises INVALID_MESSAGE, PROTOCOL_MISMATCH, and the error of a refusal."""
     try:
-        found = json.loads(raw)
+        found = parse_json(raw)
     except ValueError as wrong:
         raise CudaIpcError("INVALID_MESSAGE", f"Cannot accept {what}: {wrong}") from wrong
     if not isinstance(found, dict):

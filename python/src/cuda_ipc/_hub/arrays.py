@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._data import data_of
+from .._deadline import Deadline
 from .._descriptors import (
     Index,
     MemorySource,
@@ -17,7 +18,8 @@ from .._descriptors import (
 )
 from .._fds import SharedFds
 from .._layout import Layout, Refused, checked_layout, packed_layout
-from .._memory import round_up
+from .._memory import Memory, round_up
+from ..errors import CudaIpcError
 from ..shared import REQUEST_S, SharedArray, SharedBundle
 from .allocation import allocate
 from .session import Opened, Session
@@ -37,7 +39,7 @@ class HubArrays(Session):
         *,
         device: str = "host",
         pinned: bool = False,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
         """New memory for one array, all zero on the host. Fill it, then `publish()`.
@@ -53,11 +55,8 @@ class HubArrays(Session):
         """
         layout, users = packed_layout(dtype, shape), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
-        content = {"kind": "array", "array": layout.spec()}
-        memory, uuid, allocated = allocate(device, layout.nbytes)
-        descriptor = make_descriptor(uuid, layout.nbytes, allocated, content)
-        held = self._register(name, descriptor, SharedFds(memory.fds()), pinned, deadline, users)
-        return self._keep(SharedArray(self._link, name, held, memory, layout), held)
+        given = allocate(device, layout.nbytes)
+        return self._named(name, layout, given, pinned, users, deadline)
 
     def put(
         self,
@@ -68,32 +67,56 @@ class HubArrays(Session):
         shape: Shape | None = None,
         device: str = "host",
         pinned: bool = False,
-        sharing: Mapping[str, str] | None = None,
+        replace: bool = False,
+        sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
         """Creates an array, copies `data` into it and publishes it.
 
         `data` is an array on the host (NumPy, PyTorch, anything with a buffer), or bytes with
-        `dtype` and `shape`. Raises as `create`; TypeError, ValueError.
+        `dtype` and `shape`. With `replace` an older object of this name keeps it until `data` is
+        copied. The name is free for a moment in between; an `open` waits then. Raises as `create`;
+        NOT_OWNER if another user owns the older object; TypeError, ValueError.
         """
         found, lengths, view = data_of(data, dtype, shape)
+        layout, users = packed_layout(found, lengths), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
-        array = self.create(
-            name,
-            found,
-            lengths,
-            device=device,
-            pinned=pinned,
-            sharing=sharing,
-            timeout=deadline.remaining,
-        )
+        given = allocate(device, layout.nbytes)
+        if replace:
+            given[0].write(0, view)
+            self._remove_if_there(name, deadline)
+        array = self._named(name, layout, given, pinned, users, deadline)
         try:
-            array.write(view)
+            if not replace:  # the name is taken before anything is copied
+                array.write(view)
             array.publish(deadline.remaining)
         except BaseException:
             array.close()
             raise
         return array
+
+    def _named(
+        self,
+        name: str,
+        layout: Layout,
+        given: tuple[Memory, str | None, int],
+        pinned: bool,
+        users: dict[str, str] | None,
+        deadline: Deadline,
+    ) -> SharedArray:
+        """An array in this new memory, which is not published yet."""
+        memory, uuid, allocated = given
+        content = {"kind": "array", "array": layout.spec()}
+        descriptor = make_descriptor(uuid, layout.nbytes, allocated, content)
+        held = self._register(name, descriptor, SharedFds(memory.fds()), pinned, deadline, users)
+        return self._keep(SharedArray(self._link, name, held, memory, layout), held)
+
+    def _remove_if_there(self, name: str, deadline: Deadline) -> None:
+        try:
+            self._link.request("remove", {"name": name}, deadline)
+        except CudaIpcError as wrong:
+            if wrong.code != "NOT_FOUND":
+                raise
 
     def open(
         self,
@@ -143,7 +166,7 @@ class HubArrays(Session):
         *,
         device: str = "host",
         pinned: bool = False,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedBundle:
         """New memory for many arrays, given as `{name: (dtype, shape)}`. Fill, then `publish()`.

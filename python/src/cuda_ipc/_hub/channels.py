@@ -50,7 +50,7 @@ class HubChannels(HubNames):
         when_writer_gone: str = "end",
         device: str = "host",
         pinned: bool = False,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> ChannelWriter:
         """A channel that this process writes. It is published at once.

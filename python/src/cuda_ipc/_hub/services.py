@@ -32,7 +32,8 @@ class HubServices(HubChannels):
         concurrency: int = 1,
         meta_bytes_max: int = 256,
         device: str = "host",
-        sharing: Mapping[str, str] | None = None,
+        stream: Any = None,
+        sharing: Mapping[str, Any] | None = None,
         claim_timeout: float = _CLAIM_S,
         timeout: float | None = REQUEST_S,
     ) -> Service:
@@ -45,16 +46,31 @@ class HubServices(HubChannels):
         client may have here, by default `concurrency` + 1; `clients_max` is how many clients.
         A client that claims this worker and stays silent loses it after `claim_timeout` seconds.
 
+        `stream` is the stream of a GPU on which the handler works: of PyTorch, CuPy or cuda.core,
+        or a handle as an integer. It waits for the data of requests, gives their slots back and
+        sends the replies in its order, so the handler enqueues its work and returns. Without a
+        stream, the CPU waits for all work of this process's context.
+
         Returns once clients can connect. The worker runs until it is closed. Raises INVALID_NAME,
-        OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT; TypeError, ValueError.
+        OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT; TypeError, ValueError, also for a wrong stream.
         """
         from .._service.handlers import ThreadRunner
 
         def threads(finish: Finish) -> Runner:
             return ThreadRunner(f"cuda-ipc handler {name}", handler, finish)
 
-        plan = _plan(request, reply, depth, clients_max, concurrency, meta_bytes_max, claim_timeout)
-        return self._serve(name, handler, plan, threads, device, sharing, timeout)
+        plan = _plan(
+            request,
+            reply,
+            depth,
+            clients_max,
+            concurrency,
+            meta_bytes_max,
+            claim_timeout,
+            device,
+            stream,
+        )
+        return self._serve(name, handler, False, plan, threads, device, sharing, timeout)
 
     async def serve_async(
         self,
@@ -68,7 +84,8 @@ class HubServices(HubChannels):
         concurrency: int = 1,
         meta_bytes_max: int = 256,
         device: str = "host",
-        sharing: Mapping[str, str] | None = None,
+        stream: Any = None,
+        sharing: Mapping[str, Any] | None = None,
         claim_timeout: float = _CLAIM_S,
         timeout: float | None = REQUEST_S,
     ) -> Service:
@@ -88,10 +105,20 @@ class HubServices(HubChannels):
         def tasks(finish: Finish) -> Runner:
             return TaskRunner(loop, handler, finish)
 
-        plan = _plan(request, reply, depth, clients_max, concurrency, meta_bytes_max, claim_timeout)
+        plan = _plan(
+            request,
+            reply,
+            depth,
+            clients_max,
+            concurrency,
+            meta_bytes_max,
+            claim_timeout,
+            device,
+            stream,
+        )
         return await in_thread(
             Deadline("serve", timeout),
-            lambda: self._serve(name, handler, plan, tasks, device, sharing, timeout),
+            lambda: self._serve(name, handler, True, plan, tasks, device, sharing, timeout),
             lambda service: service.close(),
         )
 
@@ -102,22 +129,30 @@ class HubServices(HubChannels):
         policy: str = "retry",
         retries_max: int = 3,
         workers_max: int = 64,
+        machine: str = "here",
         device: str | None = None,
-        sharing: Mapping[str, str] | None = None,
+        stream: Any = None,
+        sharing: Mapping[str, Any] | None = None,
     ) -> ServiceClient:
         """A client of the service with this name. It looks for workers when it has requests.
 
         If a worker dies before it answers, `policy` "retry" sends the request to another one, at
         most `retries_max` times, so it may be handled twice; "fail" raises PEER_GONE. The client
         uses at most `workers_max` workers at a time. `device` is that of the requests, by default
-        that of the replies. Raises INVALID_NAME; TypeError, ValueError.
+        that of the replies. `stream` is the stream of a GPU that fills requests and reads replies,
+        as for `open_channel`: a reply comes before its data, and the stream waits for them. With
+        `machine` "any", requests for which no worker of this machine has room go to workers of
+        other machines, through its bridge. Raises INVALID_NAME; TypeError, ValueError, also for a
+        wrong stream.
         """
         from .._service.client import ServiceClient
         from .._service.plan import client_plan
 
         self._link.check(f'connect to service "{name}"')
-        plan = client_plan(policy, retries_max, workers_max, device, sharing)
-        client = ServiceClient(self, name, plan)  # type: ignore[arg-type]
+        if machine not in ("here", "any"):
+            raise ValueError(f'machine must be "here" or "any", not {machine!r}')
+        plan = client_plan(policy, retries_max, workers_max, device, sharing, stream)
+        client = ServiceClient(self, name, plan, machine)  # type: ignore[arg-type]
         self._services.add(client)
         return client
 
@@ -125,10 +160,11 @@ class HubServices(HubChannels):
         self,
         name: str,
         handler: Any,
+        is_async: bool,
         plan: ServicePlan,
         make_runner: Callable[[Finish], Runner],
         device: str,
-        sharing: Mapping[str, str] | None,
+        sharing: Mapping[str, Any] | None,
         timeout: float | None,
     ) -> Service:
         from .._service.names import check_service_name
@@ -138,6 +174,11 @@ class HubServices(HubChannels):
         check_service_name(name)
         if not callable(handler):
             raise TypeError(f"handler must be a function, not {handler!r}")
+        from inspect import iscoroutinefunction
+
+        if iscoroutinefunction(handler) != is_async:
+            kind, call = ("an ordinary", "serve") if is_async else ("a coroutine", "serve_async")
+            raise TypeError(f"handler is {kind} function: use {call}()")
         service = Service(self, name, plan, make_runner)  # type: ignore[arg-type]
         try:
             offers = WorkerOffers(service, self, device, sharing, timeout)  # type: ignore[arg-type]

@@ -66,7 +66,7 @@ class Session:
         fds: SharedFds,
         pinned: bool,
         deadline: Deadline,
-        sharing: dict[str, str] | None = None,
+        sharing: dict[str, Any] | None = None,
     ) -> HeldLease:
         """Takes over the descriptors."""
         fields: dict[str, Any] = {

@@ -19,7 +19,7 @@ class HubTensors(HubArrays):
         tensor: Any,
         *,
         pinned: bool = False,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedTensor:
         """Publishes an array of torch, CuPy, Numba, JAX or NumPy, without a copy if possible.

@@ -21,14 +21,14 @@ class HubTimelines(Session):
         self,
         name: str,
         *,
-        sharing: Mapping[str, str] | None = None,
+        sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> OwnedTimeline:
         """A timeline of this process, at 0. It is published at once. Raises as `create`.
 
         Its owner alone signals it, so `sharing` gives others access for reading alone.
         """
-        users = checked_sharing(sharing, only_read=True)
+        users = checked_sharing(sharing, of_timeline=True)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         content = {"kind": "timeline", "byteOffset": 0}
         size = TIMELINE_FILE_BYTES

@@ -38,7 +38,7 @@ def claim_offer(
     name = offer.name
     # The deadline in place of seconds goes on from call to call, and can be cancelled.
     limit: Any = deadline
-    replies = hub.open_channel(name, start="oldest", wait=False, timeout=limit)
+    replies = hub.open_channel(name, start="oldest", stream=plan.stream, wait=False, timeout=limit)
     try:
         facts = _read_hello(replies, deadline)
         requests = hub.create_channel(
@@ -53,7 +53,7 @@ def claim_offer(
             timeout=limit,
         )
     except BaseException:
-        replies.close()
+        replies._leave()  # no work of a GPU uses it
         raise
     return ClientChannels(offer.worker, requests, replies, facts)
 
@@ -69,15 +69,14 @@ def _read_hello(replies: ChannelReader, deadline: Deadline) -> ServiceFacts:
             continue
     if first is None:
         raise CudaIpcError("PEER_GONE", f'Cannot connect to worker "{replies.name}": it was closed')
-    with first:
-        hello = Envelope(replies.name, first.meta)
-        if hello.kind != HELLO:
-            raise CudaIpcError(
-                "CHANNEL_CORRUPT",
-                f'Cannot connect to worker "{replies.name}": its first message is of kind '
-                f"{hello.kind}",
-            )
-        return parse_hello(replies.name, hello.json)
+    replies._give_back(first, None)
+    hello = Envelope(replies.name, first.meta)
+    if hello.kind != HELLO:
+        raise CudaIpcError(
+            "CHANNEL_CORRUPT",
+            f'Cannot connect to worker "{replies.name}": its first message is of kind {hello.kind}',
+        )
+    return parse_hello(replies.name, hello.json)
 
 
 def _device_of(replies: ChannelReader) -> str:

@@ -16,10 +16,11 @@ from ..errors import CudaIpcError
 from .claim import ClientChannels
 from .client_call import Ask, Call, Outcome, ask_of
 from .client_link import ClientLink
+from .closings import Closings
 from .messages import ServiceMessage
 from .names import check_service_name
 from .plan import ClientPlan
-from .promise import Late, Promise, Steps, Wait, in_background, run, run_async
+from .promise import Late, Promise, Steps, Wait, in_background, run, run_async, wait_in_background
 from .receiver import Receiver
 from .report import failure_text
 from .search import WorkerSearch
@@ -35,12 +36,13 @@ _LOOK_AGAIN_S = 1e-3
 class ServiceClient:
     """`hub.connect_service` makes it. Any number of threads may use it."""
 
-    def __init__(self, hub: Hub, name: str, plan: ClientPlan) -> None:
+    def __init__(self, hub: Hub, name: str, plan: ClientPlan, machine: str = "here") -> None:
         self.name = check_service_name(name)
         self._hub = hub
         self._plan = plan
         self._lock = new_lock()
-        self._links: dict[ClientLink, None] = {}
+        #: With the name of the worker's machine, None for this one.
+        self._links: dict[ClientLink, str | None] = {}
         #: Links that have ended, with replies that are still held.
         self._lingering: dict[ClientLink, None] = {}
         #: Requests that wait for a worker, in their order.
@@ -48,8 +50,16 @@ class ServiceClient:
         self._retried = 0
         self._is_closed = False
         self._receiver: Receiver | None = None
+        self._closings = Closings(self._lock)
         self._search = WorkerSearch(
-            hub, name, plan, self._is_needed, self._wants, self._on_link, self._on_no_hub
+            hub,
+            name,
+            plan,
+            self._is_needed,
+            self._wants,
+            self._on_link,
+            self._on_no_hub,
+            self._far_workers if machine == "any" else None,
         )
 
     @property
@@ -88,6 +98,9 @@ class ServiceClient:
         `shape`, in elements, or `byte_length` is for a request that does not fill its slot.
         `timeout` is in seconds; None waits without a limit.
 
+        With the client's `stream`, a function fills the slot by that stream, and the request is
+        sent in its order. The reply comes before its data: `ready` says whether they are there.
+
         Raises REQUEST_FAILED if the handler raised; PEER_GONE if the worker died and no retry is
         left; TIMEOUT, which says why no worker was usable; CLOSED, LIMIT_EXCEEDED,
         MESSAGE_TOO_LARGE, and what a function raises.
@@ -106,13 +119,28 @@ class ServiceClient:
         """As `request`, for asyncio. If the task is cancelled, so is the request."""
         return await run_async(self._request(ask_of(data, meta, shape, byte_length), timeout))
 
-    def close(self) -> None:
-        """Ends all links. Open requests fail with CLOSED, and replies that are held end."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+    def close(self, timeout: float | None = None) -> None:
+        """Ends all links. Open requests fail with CLOSED, and replies that are held end.
+
+        It waits for the streams that were given, because they may still use requests and replies;
+        on a GPU for all work of this process's context. `timeout` is in seconds; None waits without
+        a limit. Raises TIMEOUT; what they use is then closed later. The second time it waits for
+        them alone.
+        """
+        deadline = Deadline(f'close the client of service "{self.name}"', timeout)
         if self._hub._link.forked:  # the threads are the parent's
+            self._is_closed = True
             return
+        if not self._is_closed:
+            self._close()
+        self._closings.wait(deadline)
+
+    async def close_async(self, timeout: float | None = None) -> None:
+        """As `close`, for asyncio."""
+        await wait_in_background(lambda: self.close(timeout))
+
+    def _close(self) -> None:
+        self._is_closed = True
         with self._lock:
             waiting, self._waiting = list(self._waiting), {}
         for promise in waiting:
@@ -134,7 +162,7 @@ class ServiceClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.close()
+        await self.close_async()
 
     def __repr__(self) -> str:
         return f"<ServiceClient {self.name!r}{' closed' if self.closed else ''}>"
@@ -212,8 +240,10 @@ class ServiceClient:
             if not isinstance(reason, Late):
                 raise
         if promise is None and link is not None:
-            # A request would have to wait behind another here. A new worker may be idle.
-            if link.load > 1 and self.workers < self._plan.workers_max:
+            # A request would have to wait behind another here, or to travel. A new worker may be
+            # idle.
+            is_far = self._links.get(link) is not None
+            if (link.load > 1 or is_far) and self.workers < self._plan.workers_max:
                 self._search.look_again()
             return link
         if self.workers > 0:
@@ -238,14 +268,15 @@ class ServiceClient:
     # ------------------------------------------------ links
 
     def _least_loaded(self) -> ClientLink | None:
+        """With room, and of this machine if one has room here."""
         best: ClientLink | None = None
-        for link in self._links:
-            if link.has_room and (best is None or link.load < best.load):
-                best = link
+        order = (True, 0)
+        for link, machine in self._links.items():
+            if link.has_room and (best is None or (machine is not None, link.load) < order):
+                best, order = link, (machine is not None, link.load)
         if best is not None:
             # Moved to the end, so that equally loaded workers take turns.
-            del self._links[best]
-            self._links[best] = None
+            self._links[best] = self._links.pop(best)
         return best
 
     def _on_room(self) -> None:
@@ -262,20 +293,22 @@ class ServiceClient:
             if not promise.resolve(link):
                 link.give_back()
 
-    def _on_link(self, channels: ClientChannels) -> None:
+    def _on_link(self, channels: ClientChannels, machine: str | None) -> None:
         with self._lock:
             if self._receiver is None:
                 self._receiver = Receiver(self._hub._link, f"cuda-ipc client {self.name}")
                 self._receiver.on_alarm = self._on_alarm
             link = ClientLink(self, channels, self._receiver)
-            self._links[link] = None
+            self._links[link] = machine
         link.start()
         self._on_room()
 
     def _on_link_end(self, link: ClientLink) -> None:
         with self._lock:
             self._links.pop(link, None)
-            self._lingering[link] = None
+            # Another thread may have released its last reply meanwhile.
+            if not link.is_settled:
+                self._lingering[link] = None
         if self._waiting:
             self._begin_search()
 
@@ -304,6 +337,10 @@ class ServiceClient:
         with self._lock:
             is_known = any(link.worker == worker for link in self._links)
         return self.workers < self._plan.workers_max and not is_known
+
+    def _far_workers(self) -> list[str]:
+        with self._lock:
+            return [link.worker for link, machine in self._links.items() if machine is not None]
 
     def _on_no_hub(self, error: CudaIpcError) -> None:
         """Requests that have a worker go on without a hub."""

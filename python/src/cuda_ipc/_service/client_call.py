@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import iscoroutine, iscoroutinefunction
 from typing import Any, NamedTuple
 
+from ..arrays import byte_view
 from ..errors import CudaIpcError
 from .envelope import ABANDONED, DROPPED, FAILED, REFUSED, REPLY, Envelope
 from .messages import SlotToFill
 from .promise import Promise
+
+_IS_COROUTINE = "data is a coroutine function, but the slot is sent when it returns"
 
 
 class Ask(NamedTuple):
     """What is asked. `fill` writes it into a slot; None for a request with meta alone."""
 
     fill: Callable[[SlotToFill], object] | None
+    #: Whether the CPU fills it at once, and so must not overtake a stream that uses the slot.
+    is_copied: bool
     meta: Any
     shape: int | Sequence[int] | None
     byte_length: int | None
@@ -70,8 +76,22 @@ def ask_of(data: Any, meta: Any, shape: int | Sequence[int] | None, byte_length:
     if data is None:
         if shape is not None or byte_length is not None:
             raise TypeError("a request without data has no shape and no byte_length")
-        return Ask(None, meta, None, None)
+        return Ask(None, False, meta, None, None)
+    if iscoroutinefunction(data):
+        raise TypeError(
+            "data is a coroutine function, and the slot is sent when a function returns"
+        )
+    if iscoroutinefunction(data):
+        raise TypeError(_IS_COROUTINE)
     if callable(data):
-        return Ask(data, meta, shape, byte_length)
-    size = memoryview(data).nbytes if shape is None and byte_length is None else byte_length
-    return Ask(lambda slot: slot.write(data), meta, shape, size)
+        return Ask(data, False, meta, shape, byte_length)
+    view = byte_view(data)
+    size = len(view) if shape is None and byte_length is None else byte_length
+    return Ask(lambda slot: slot.write(view), True, meta, shape, size)
+
+
+def refuse_coroutine(result: object) -> None:
+    """Raises TypeError for what a coroutine function returns: nobody would await it."""
+    if iscoroutine(result):
+        result.close()
+        raise TypeError(_IS_COROUTINE)

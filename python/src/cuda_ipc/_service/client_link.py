@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._deadline import Deadline
 from .._waiting import pauses
@@ -17,7 +17,7 @@ from ..channel_message import Message
 from ..channel_slot import Slot
 from ..errors import CudaIpcError
 from .claim import ClientChannels
-from .client_call import Ask, Call, Outcome, outcome_of, report_of
+from .client_call import Ask, Call, Outcome, outcome_of, refuse_coroutine, report_of
 from .envelope import (
     CANCEL,
     FAILED,
@@ -28,7 +28,7 @@ from .envelope import (
     encode_envelope,
     monotonic_micros,
 )
-from .messages import ServiceMessage, SlotToFill
+from .messages import HeldReply, ServiceMessage, SlotToFill
 from .promise import Steps
 from .receiver import Inbox, Receiver
 from .window import LinkWindow
@@ -50,6 +50,10 @@ class ClientLink:
         self._replies = channels.replies
         self._meta_bytes_max = channels.facts.meta_bytes_max
         self._window = LinkWindow(channels.facts.depth)
+        #: The stream that fills requests and reads replies; None if the CPU waits.
+        self._stream = client._plan.stream
+        for channel in (channels.requests, channels.replies):
+            client._hub._handles.discard(channel)  # this link closes them
         self._is_on_gpu = (
             channels.replies._is_on_gpu or channels.requests._parts.memory.buffer is None
         )
@@ -60,7 +64,8 @@ class ClientLink:
         self._last_number = 0
         # The worker accepts no more requests.
         self._is_leaving = False
-        self._is_settled = False
+        #: Ended, and no reply of it is held.
+        self.is_settled = False
         self._inbox = Inbox(self._replies, self._lock, self._on_message, self._on_end)
 
     def start(self) -> None:
@@ -102,12 +107,15 @@ class ClientLink:
         Raises what `fill` raises, and the errors of a slot's `commit`.
         """
         slot: Slot | None = None
+        stream = None if ask.is_copied else self._stream
+        passed_over = 0
         try:
             for pause in pauses():
                 with self._lock:
                     if not self.open:
                         return False
-                    slot = self._requests.try_loan()
+                    slot = self._requests.try_loan(stream=stream)
+                    passed_over = self._passed_over
                 if slot is not None:
                     break
                 # A stream of the worker still reads from the slot. It rings no bell.
@@ -116,13 +124,13 @@ class ClientLink:
             assert slot is not None
             try:
                 if ask.fill is not None:
-                    ask.fill(SlotToFill(slot))
+                    refuse_coroutine(ask.fill(SlotToFill(slot, self._lock)))
             except CudaIpcError:
                 if self.open:
                     raise
                 return False
             deadline.check(lambda: "the request was not filled in time")
-            if self._is_on_gpu:
+            if self._is_on_gpu and self._stream is None:
                 # WHY here: with the lock held all other requests would wait, too.
                 self._requests._parts.memory.finish()
             with self._lock:
@@ -131,10 +139,13 @@ class ClientLink:
                 self._commit(call, ask, slot, deadline)
             return True
         finally:
-            with self._lock:
-                if slot is not None:
-                    slot.close()
-            self._end_turn()
+            try:
+                with self._lock:
+                    if slot is not None:
+                        slot.close()
+                        self._window.passed_over(self._passed_over - passed_over)
+            finally:
+                self._end_turn()
 
     def _commit(self, call: Call, ask: Ask, slot: Slot, deadline: Deadline) -> None:
         number = self._last_number + 1
@@ -145,16 +156,25 @@ class ClientLink:
         raw = encode_envelope(name, REQUEST, number, ask.meta, limit, until)
         call.number = number
         self._calls[number] = call
+        ring = self._requests._ring
+        before = ring.sequence
         try:
             if ask.fill is None:
-                slot.commit(raw, byte_length=0)
+                slot._commit(raw, None, 0, self._stream)
             else:
-                slot.commit(raw, ask.shape, ask.byte_length)
-        except Exception:
-            del self._calls[number]
-            raise
-        self._last_number = number
-        self._window.sent(number)
+                slot._commit(raw, ask.shape, ask.byte_length, self._stream)
+        finally:
+            # A signal may have ended it after the worker saw the request.
+            if ring.sequence == before:
+                del self._calls[number]
+            else:
+                self._last_number = number
+                self._window.sent(number)
+
+    @property
+    def _passed_over(self) -> int:
+        """Slots that were given back while a stream might still write to them."""
+        return self._requests._ring.position - self._requests._ring.sequence
 
     def give_up(self, call: Call) -> None:
         """The caller waits no more. The request is cancelled."""
@@ -185,7 +205,7 @@ class ClientLink:
                     raw = encode_envelope(
                         self._requests.name, CANCEL, number, None, self._meta_bytes_max
                     )
-                    slot.commit(raw, byte_length=0)
+                    slot._commit(raw, None, 0, None)
                 self._cancelled.popleft()
         if is_stuck:
             self._client._look_again()
@@ -210,30 +230,49 @@ class ClientLink:
                 "CHANNEL_CORRUPT",
                 f'Cannot accept a reply of worker "{name}": no request {envelope.number} is open',
             )
-        reply = ServiceMessage(message, envelope, lambda taken: self._release(taken, position))
         if envelope.kind == REFUSED:
             self._is_leaving = True
         if envelope.kind == REPLY and call is not None:
+            reply = HeldReply(message, envelope, self, position)
             if not call.outcome.resolve(Outcome("reply", reply)):
-                reply.release()
+                self._give_back(message, position)
         else:
             report = report_of(envelope) if envelope.kind == FAILED else None
-            reply.release()
+            self._give_back(message, position)
             outcome = outcome_of(name, envelope.kind, report)
             if call is not None:
                 call.outcome.resolve(outcome)
         self._client._on_room()
 
-    def _release(self, message: Message, position: int) -> None:
-        if self._is_on_gpu and not message.closed:
-            self._replies._parts.memory.finish()
+    def _give_back(self, message: Message, position: int) -> None:
+        """Gives back what no user has seen."""
         with self._lock:
-            message.release()
+            self._replies._give_back(message, None)
             self._window.given_back(position)
+
+    def release(self, message: ServiceMessage, stream: Any) -> None:
+        reader, taken = self._replies, message._message
+        by = reader._given_stream(stream) or self._stream
+        if by is None and self._is_on_gpu and not taken.closed:
+            reader._parts.memory.finish()
+        assert isinstance(message, HeldReply)
+        with self._lock:
+            if message._is_released:
+                return
+            message._is_released = True
+            try:
+                if not self.is_settled:
+                    reader._give_back(taken, by)
+            finally:
+                self._window.given_back(message.position)
         if self.open:
             self._client._on_room()
         else:
             self._settle_if_free()
+
+    def is_ready(self, message: Message) -> bool:
+        with self._lock:
+            return message.ready
 
     def _on_end(self, reason: CudaIpcError | None) -> None:
         # A worker that closes its side has answered each request that it began.
@@ -266,8 +305,7 @@ class ClientLink:
         self._settle_if_free()
 
     def _close_requests(self) -> None:
-        with self._lock:
-            self._requests.close()
+        self._client._closings.close(self._requests)
 
     def _settle_if_free(self) -> None:
         """Replies that are held were answered, so their channel stays open until then."""
@@ -278,12 +316,11 @@ class ClientLink:
 
     def _settle(self) -> None:
         with self._lock:
-            if self._is_settled:
+            if self.is_settled:
                 return
-            self._is_settled = True
+            self.is_settled = True
         self._receiver.call(self._close_replies)
         self._client._on_link_settled(self)
 
     def _close_replies(self) -> None:
-        with self._lock:
-            self._replies.close()
+        self._client._closings.close(self._replies)

@@ -7,6 +7,7 @@ import struct
 import time
 from typing import Any, Final
 
+from .._json import parse_json
 from .._message_format import too_large
 from ..errors import CudaIpcError
 
@@ -73,7 +74,7 @@ class Envelope:
         if not self._is_json:
             return None
         try:
-            return json.loads(self.meta)
+            return parse_json(self.meta)
         except ValueError as wrong:
             raise _corrupt(self._name, f"its meta is not JSON: {wrong}") from wrong
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
+from .._waiting import gpu_pauses
 from ..arrays import Array
 from ..channel_message import Message
 from ..channel_slot import Slot
@@ -13,12 +15,17 @@ from .envelope import Envelope
 
 
 class SlotToFill:
-    """The slot of a request or a reply. Fill it. It is sent when your function returns."""
+    """The slot of a request or a reply. Fill it. It is sent when your function returns.
 
-    __slots__ = ("_slot",)
+    With the `stream` of the service or of its client, fill it by that stream.
+    """
 
-    def __init__(self, slot: Slot) -> None:
+    __slots__ = ("_lock", "_slot")
+
+    def __init__(self, slot: Slot, lock: Any) -> None:
+        """`lock` guards the slot's channel."""
         self._slot = slot
+        self._lock = lock
 
     @property
     def array(self) -> Array:
@@ -35,8 +42,26 @@ class SlotToFill:
         return self.array.numpy()
 
     def write(self, data: Any) -> None:
-        """Copies bytes, or an object with a C-contiguous buffer, to the start of the slot."""
+        """Copies bytes, or an object with a C-contiguous buffer, to the start of the slot.
+
+        With a stream the CPU first waits until no stream of the other side reads from the slot.
+        Raises MESSAGE_TOO_LARGE, CLOSED.
+        """
+        for pause in gpu_pauses():
+            with self._lock:
+                if self._slot._may_write():
+                    break
+            time.sleep(pause)
         self._slot._write(data)
+
+
+class MessageLink(Protocol):
+    """The side of a link that a message came to."""
+
+    def release(self, message: ServiceMessage, stream: Any) -> None:
+        """Gives its slot back, once. Raises TypeError, ValueError, and the errors of the GPU."""
+
+    def is_ready(self, message: Message) -> bool: ...
 
 
 class ServiceMessage:
@@ -46,12 +71,10 @@ class ServiceMessage:
     `meta` are the bytes that came with it.
     """
 
-    def __init__(
-        self, message: Message, envelope: Envelope, on_release: Callable[[Message], object]
-    ) -> None:
+    def __init__(self, message: Message, envelope: Envelope, link: MessageLink) -> None:
         self._message = message
         self._envelope = envelope
-        self._on_release = on_release
+        self._link = link
         self._is_released = False
 
     @property
@@ -94,15 +117,25 @@ class ServiceMessage:
     def closed(self) -> bool:
         return self._is_released or self._message.closed
 
-    def release(self) -> None:
+    @property
+    def ready(self) -> bool:
+        """Whether its data are there. Only with a stream does a message come before them.
+
+        Raises PEER_GONE if its sender died before: what was computed from it is worthless. It can
+        still be asked after `release()`.
+        """
+        return self._link.is_ready(self._message)
+
+    def release(self, *, stream: Any = None) -> None:
         """Gives the slot back. The second time it does nothing.
 
-        On a GPU it waits for the work of this process's context first.
+        The other side gets it once `stream`, by default that of the service or of its client, has
+        done its work so far. Without a stream it gets it at once; on a GPU the call then waits for
+        all work of this process's context. Raises TypeError or ValueError for a wrong stream, and
+        the errors of the GPU.
         """
-        if self._is_released:
-            return
-        self._is_released = True
-        self._on_release(self._message)
+        if not self._is_released:
+            self._link.release(self, stream)
 
     def __enter__(self) -> Any:
         return self
@@ -111,13 +144,22 @@ class ServiceMessage:
         self.release()
 
 
+class HeldReply(ServiceMessage):
+    """A reply in the hands of the user."""
+
+    def __init__(
+        self, message: Message, envelope: Envelope, link: MessageLink, position: int
+    ) -> None:
+        super().__init__(message, envelope, link)
+        #: Among the replies of its link.
+        self.position = position
+
+
 class ServiceRequest(ServiceMessage):
     """A request as the handler receives it."""
 
-    def __init__(
-        self, message: Message, envelope: Envelope, on_release: Callable[[Message], object]
-    ) -> None:
-        super().__init__(message, envelope, on_release)
+    def __init__(self, message: Message, envelope: Envelope, link: MessageLink) -> None:
+        super().__init__(message, envelope, link)
         self.number = envelope.number
         #: When the client stops waiting, in seconds of time.monotonic(). None if it never does.
         self.deadline = envelope.deadline_micros / 1e6 if envelope.deadline_micros else None

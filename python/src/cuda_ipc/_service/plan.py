@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._channel_parts import check_range, new_facts
 from .._descriptors import ChannelFacts
@@ -19,6 +19,9 @@ from .._protocol import (
 from ..errors import CudaIpcError
 from .envelope import ENVELOPE_BYTES
 from .window import slots_of
+
+if TYPE_CHECKING:
+    from .._cuda_streams import Stream
 
 #: The dtype and the shape, in elements, of the largest message.
 MessageSpec = tuple[object, int | Sequence[int]]
@@ -39,6 +42,8 @@ class ServicePlan(NamedTuple):
     concurrency: int
     #: Seconds.
     claim_timeout: float
+    #: The stream on which the handler works.
+    stream: Stream | None
 
 
 def service_plan(
@@ -49,6 +54,8 @@ def service_plan(
     concurrency: int,
     meta_bytes_max: int,
     claim_timeout: float,
+    device: str,
+    stream: object,
 ) -> ServicePlan:
     """Raises TypeError, ValueError, UNSUPPORTED_DTYPE."""
     check_range("clients_max", clients_max, 1, LIMIT_SERVICE_LINKS)
@@ -78,6 +85,22 @@ def service_plan(
         clients_max,
         concurrency,
         float(claim_timeout),
+        _found_stream(stream, device),
+    )
+
+
+def _found_stream(stream: object, device: str | None) -> Stream | None:
+    """None if none was given. Raises TypeError, ValueError, and the errors of the driver.
+
+    WHY at once: a handle may name the default stream of the context that is current on this thread.
+    """
+    if stream is None:
+        return None
+    from .._cuda_streams import GivenStreams
+
+    kind, _, ordinal = device.partition(":") if isinstance(device, str) else ("", "", "")
+    return GivenStreams(int(ordinal) if kind == "cuda" and ordinal.isdecimal() else None).find(
+        stream
     )
 
 
@@ -148,14 +171,22 @@ class ClientPlan(NamedTuple):
     workers_max: int
     device: str | None
     sharing: Any
+    #: The stream that fills requests and reads replies.
+    stream: Stream | None
 
 
 def client_plan(
-    policy: str, retries_max: int, workers_max: int, device: str | None, sharing: Any
+    policy: str,
+    retries_max: int,
+    workers_max: int,
+    device: str | None,
+    sharing: Any,
+    stream: object,
 ) -> ClientPlan:
     """Raises TypeError, ValueError."""
     if policy not in ("retry", "fail"):
         raise ValueError(f'policy must be "retry" or "fail", not {policy!r}')
     check_range("retries_max", retries_max, 0, 2**31)
     check_range("workers_max", workers_max, 1, LIMIT_SERVICE_LINKS)
-    return ClientPlan(policy, retries_max, workers_max, device, sharing)
+    found = _found_stream(stream, device)
+    return ClientPlan(policy, retries_max, workers_max, device, sharing, found)

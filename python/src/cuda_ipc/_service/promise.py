@@ -169,3 +169,13 @@ def in_background(work: Callable[[], T]) -> Promise[T]:
 
     threading.Thread(target=call, name="cuda-ipc call", daemon=True).start()
     return promise
+
+
+async def wait_in_background(work: Callable[[], T]) -> T:
+    """Runs blocking work on a thread of its own, and waits for it as a task."""
+    promise = in_background(work)
+
+    def steps() -> Steps[T]:
+        return (yield Wait(promise, Deadline("wait", None)))  # type: ignore[no-any-return]
+
+    return await run_async(steps())

@@ -183,7 +183,8 @@ class Receiver:
             while self._calls:
                 self._calls.popleft()()
             self._epoll.close()
-            os.close(self._wake_fd)
+            with self._lock:  # `close` may be about to wake this thread
+                os.close(self._wake_fd)
             self._link.end_sleep()
 
     def _step(self) -> None:

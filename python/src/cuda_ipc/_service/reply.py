@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from .._deadline import Deadline
 from .._waiting import pauses
 from ..channel_slot import Slot
+from ..errors import CudaIpcError
 from .messages import SlotToFill
 from .promise import Promise, Steps, Wait, run, run_async
 
@@ -28,6 +29,8 @@ class ReplyOptions(TypedDict, total=False):
     #: In elements.
     shape: int | Sequence[int]
     byte_length: int
+    #: The reply is ready once this stream has done its work so far; by default that of the service.
+    stream: Any
 
 
 class Reply:
@@ -43,7 +46,9 @@ class Reply:
         """Loans the slot to fill. It is sent when the handler returns.
 
         Other replies to the same client wait until then. Without a loan the reply has only meta.
-        Raises PEER_GONE if the client is gone, CLOSED; TypeError if the service has no `reply`.
+        With the service's `stream`, that stream waits for streams of the client that still read
+        from the slot; otherwise the CPU waits. Raises PEER_GONE if the client is gone, CLOSED;
+        TypeError if the service has no `reply`; and the errors of the GPU.
         """
         return run(self._lend())
 
@@ -59,7 +64,7 @@ class Reply:
                 "argument reply."
             )
         if self._slot is not None:
-            return SlotToFill(self._slot)
+            return SlotToFill(self._slot, link.lock)
         turn: Promise[None] = Promise()
         link.take_turn(turn)
         try:
@@ -75,26 +80,37 @@ class Reply:
                 slot = link.try_loan(self._is_open)
                 if slot is not None:
                     self._slot = slot
-                    return SlotToFill(slot)
+                    return SlotToFill(slot, link.lock)
                 yield pause
             raise AssertionError("pauses never end")
         except BaseException:
             self._close()
             raise
 
+    @property
+    def _is_loaned(self) -> bool:
+        return self._slot is not None and not self._slot.closed
+
     def _commit(self, raw: bytes, options: ReplyOptions) -> None:
         """Sends the slot that was loaned. Call it with the link's lock held."""
         assert self._slot is not None
-        self._slot.commit(raw, options.get("shape"), options.get("byte_length"))
+        shape, byte_length = options.get("shape"), options.get("byte_length")
+        self._slot._commit(raw, shape, byte_length, options.get("stream"))
         self._close()
 
     def _close(self) -> None:
         """Gives an unsent slot back, and passes the turn on. The second time it does nothing."""
+        failure: CudaIpcError | None = None
         with self._link.lock:
             self._is_open = False
             slot, has_turn = self._slot, self._has_turn
             self._has_turn = False
             if slot is not None:
-                slot.close()
+                try:
+                    slot.close()
+                except CudaIpcError as wrong:  # its stream has failed
+                    failure = wrong
         if has_turn:
             self._link.end_turn()
+        if failure is not None:
+            self._link.fail(failure)

@@ -1,6 +1,7 @@
 """Finds workers of a service while a client needs them.
 
-It lists the names on the hub, less and less often if no new worker appears.
+It lists the names on the hub, then asks the bridge if workers of other machines are wanted, less
+and less often if no new worker appears.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .._deadline import Deadline, GrowingPause
 from .._protocol import DEFAULT_MS_REQUEST, DEFAULT_MS_SERVICE_LOOK_AGAIN
 from ..errors import CudaIpcError, CudaIpcTimeout
 from .claim import ClientChannels, claim_offer
-from .names import offer_prefix, offers_among, workers_among
+from .names import FoundOffer, offer_prefix, offers_among, request_name, workers_among
 from .plan import ClientPlan
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Workers whose errors the message quotes.
 _TOLD_MAX = 3
+#: Instead of a worker, if the bridge could offer none.
+_ELSEWHERE = "other machines"
 _ENDING = ("CLOSED", "HUB_GONE", "DEVICE_LOST")
 
 
@@ -34,9 +37,13 @@ class WorkerSearch:
         plan: ClientPlan,
         is_needed: Callable[[], bool],
         wants: Callable[[str], bool],
-        on_link: Callable[[ClientChannels], object],
+        on_link: Callable[[ClientChannels, str | None], object],
         on_failure: Callable[[CudaIpcError], object],
+        far_workers: Callable[[], list[str]] | None,
     ) -> None:
+        """`far_workers` gives the workers of other machines to which there are links; None if they
+        are not wanted. `on_link` gets the name of a worker's machine, None for this one.
+        """
         self._hub = hub
         self._service = service
         self._plan = plan
@@ -44,6 +51,7 @@ class WorkerSearch:
         self._wants = wants
         self._on_link = on_link
         self._on_failure = on_failure
+        self._far_workers = far_workers
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closed = False
@@ -125,7 +133,11 @@ class WorkerSearch:
     def _look(self) -> bool:
         """Whether a new worker was found."""
         prefix = offer_prefix(self._service)
-        names = [info.name for info in self._hub.list(prefix=prefix)]
+        infos = self._hub.list(prefix=prefix)
+        # Offers that a bridge made are for the client that asked for them.
+        far = {info.name for info in infos if "replicaOf" in info.descriptor}
+        far |= {request_name(name) for name in far}
+        names = [info.name for info in infos if info.name not in far]
         workers = workers_among(self._service, names)
         with self._changed:
             self._look_failure = None
@@ -136,29 +148,45 @@ class WorkerSearch:
             workers.discard(offer.worker)
             if self._is_closed or not self._wants(offer.worker):
                 continue
-            claim = Deadline(f'connect to worker "{offer.name}"', DEFAULT_MS_REQUEST / 1000)
-            with self._changed:
-                self._claim = claim
-                if self._is_closed:
-                    claim.cancel()
-            try:
-                channels = claim_offer(self._hub, offer, self._plan, claim)
-                found = True
-                self._unusable.pop(offer.worker, None)
-                self._on_link(channels)
-            except CudaIpcError as wrong:
-                if wrong.code in _ENDING:
-                    raise
-                # Another client was faster, or the worker is gone. The next worker may do.
-                with self._changed:
-                    self._unusable[offer.worker] = wrong
-            finally:
-                with self._changed:
-                    self._claim = None
+            found |= self._use(offer.worker, _given(offer))
         for worker in workers:
             if self._wants(worker):
                 self._has_no_offer(worker)
+        if self._far_workers is not None and self._is_needed() and not self._is_closed:
+            found |= self._use(_ELSEWHERE, self._offer_of_bridge)
         return found
+
+    def _offer_of_bridge(self, limit: Deadline) -> tuple[FoundOffer, str | None]:
+        from .elsewhere import ask_for_worker
+
+        known = self._far_workers() if self._far_workers is not None else []
+        return ask_for_worker(self._hub.socket_path, self._service, known, limit)
+
+    def _use(self, what: str, find: Callable[[Deadline], tuple[FoundOffer, str | None]]) -> bool:
+        """Claims an offer. Keeps why that could not be done, as the reason of `what`."""
+        limit = Deadline(f'connect to a worker of "{self._service}"', DEFAULT_MS_REQUEST / 1000)
+        with self._changed:
+            self._claim = limit
+            if self._is_closed:
+                limit.cancel()
+        try:
+            offer, machine = find(limit)
+            limit.attempt = f'connect to worker "{offer.name}"'
+            channels = claim_offer(self._hub, offer, self._plan, limit)
+            with self._changed:
+                self._unusable.pop(what, None)
+            self._on_link(channels, machine)
+            return True
+        except CudaIpcError as wrong:
+            if wrong.code in _ENDING:
+                raise
+            # Another client was faster, or the worker is gone. The next worker may do.
+            with self._changed:
+                self._unusable[what] = wrong
+            return False
+        finally:
+            with self._changed:
+                self._claim = None
 
     def _has_no_offer(self, worker: str) -> None:
         message = (
@@ -167,6 +195,10 @@ class WorkerSearch:
         )
         with self._changed:
             self._unusable[worker] = CudaIpcError("READERS_FULL", message)
+
+
+def _given(offer: FoundOffer) -> Callable[[Deadline], tuple[FoundOffer, str | None]]:
+    return lambda _: (offer, None)
 
 
 def _words(error: CudaIpcError) -> str:

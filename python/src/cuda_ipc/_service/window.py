@@ -60,6 +60,10 @@ class LinkWindow:
         self._next_request += 1
         self._uncancelled += 1
 
+    def passed_over(self, slots: int) -> None:
+        """Slots that were given back while a stream may still write to them count as messages."""
+        self._next_request += slots
+
     def cancel(self, number: int) -> bool:
         """Whether a cancellation must be sent now. It counts from here on."""
         sent = self._requests.get(number)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from .._deadline import Deadline
 from .._protocol import DEFAULT_MS_REQUEST
-from ..errors import CudaIpcError, CudaIpcTimeout
+from ..errors import CudaIpcError
+from .closings import Closings
 from .envelope import ABANDONED, DROPPED, FAILED, REFUSED
 from .fair_queue import FairQueue
 from .handlers import Finish, Runner, Work
 from .messages import ServiceRequest
 from .plan import ServicePlan
+from .promise import wait_in_background
 from .receiver import Receiver
 from .worker_link import WorkerLink, new_lock
 from .worker_offers import WorkerOffers
@@ -50,6 +52,7 @@ class Service:
         self._idle = threading.Condition(self._lock)
         self._ended = threading.Event()
         self._end: CudaIpcError | None = None
+        self._closings = Closings(self._lock)
         self._runner = make_runner(self._finish)
         self._receiver = Receiver(hub._link, f"cuda-ipc service {name}")
         self._receiver.on_alarm = self._on_alarm
@@ -87,10 +90,9 @@ class Service:
         `timeout` is in seconds; None waits without a limit. Raises TIMEOUT; HUB_GONE if the hub
         has ended for good.
         """
-        if not self._ended.wait(timeout):
-            raise CudaIpcTimeout(
-                "TIMEOUT", f'Cannot wait for the end of service "{self.name}" within {timeout:g} s'
-            )
+        deadline = Deadline(f'wait for the end of service "{self.name}"', timeout)
+        if not self._ended.wait(deadline.remaining):
+            raise deadline.timed_out()
         if self._end is not None:
             raise self._end
 
@@ -98,7 +100,9 @@ class Service:
         """Finishes running requests, and refuses waiting ones, which go to other workers.
 
         A request that is not finished in time, in seconds, is abandoned: its client sees a dead
-        worker. The second time it does nothing.
+        worker. Then it waits for the streams that were given, because replies are ready only after
+        them; on a GPU for all work of this process's context. Raises TIMEOUT if they are not done
+        in time; what they use is closed later. The second time it waits for them alone.
         """
         deadline = Deadline(f'close service "{self.name}"', timeout)
         if self._hub._link.forked:  # the threads are the parent's
@@ -109,6 +113,7 @@ class Service:
             self._is_closing = True
         if not is_first:
             self._ended.wait()
+            self._closings.wait(deadline)
             return
         try:
             self._stop(deadline)
@@ -119,6 +124,7 @@ class Service:
             self._runner.close()
             self._hub._services.discard(self)
             self._ended.set()
+        self._closings.wait(deadline)
 
     def __enter__(self) -> Service:
         return self
@@ -128,14 +134,7 @@ class Service:
 
     async def close_async(self, timeout: float | None = CLOSE_S) -> None:
         """As `close`, for asyncio."""
-        from .promise import Wait, in_background, run_async
-
-        closing = in_background(lambda: self.close(timeout))
-
-        def steps() -> Any:
-            yield Wait(closing, Deadline("close", None))
-
-        await run_async(steps())
+        await wait_in_background(lambda: self.close(timeout))
 
     async def __aenter__(self) -> Service:
         return self
@@ -166,8 +165,7 @@ class Service:
             running = list(self._running)
         for work in running:
             self._give_up(work.link, work.request, "CLOSED", "its worker was closed")
-            work.reply._close()
-            work.link.answer(work.request, ABANDONED)
+            work.link.answer(work.request, ABANDONED, reply=work.reply)
 
     # ------------------------------------------------ for offers and links
 
@@ -218,6 +216,8 @@ class Service:
         """Takes no more requests, and refuses those that wait. The links stay open."""
         if not self._is_lost:
             self._is_lost = True
+            if self._offers is not None:
+                self._offers.stop()
             self._refuse_waiting()
 
     def _look_again(self) -> None:
@@ -264,10 +264,8 @@ class Service:
                 if request.given_up is None:
                     link.send(request, work.reply, {} if result is None else result)
                     return
-            work.reply._close()
             self._tell(work, failure)
         except Exception as unsendable:
-            work.reply._close()
             self._tell(work, unsendable)
         finally:
             work.reply._close()
@@ -277,15 +275,15 @@ class Service:
             self._pump()
 
     def _tell(self, work: Work, failure: BaseException | None) -> None:
-        link, request = work.link, work.request
+        link, request, reply = work.link, work.request, work.reply
         if request.given_up is not None or failure is None:
-            link.answer(request, DROPPED)
+            link.answer(request, DROPPED, reply=reply)
         elif getattr(failure, "code", None) == "DEVICE_LOST":
             # FAILED would blame the request. Another worker may well answer it.
             self._on_lost()
-            link.answer(request, ABANDONED)
+            link.answer(request, ABANDONED, reply=reply)
         else:
-            link.answer(request, FAILED, failure)
+            link.answer(request, FAILED, failure, reply)
 
     def _refuse_waiting(self) -> None:
         with self._lock:

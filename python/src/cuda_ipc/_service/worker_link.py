@@ -13,7 +13,7 @@ from ..channel_message import Message
 from ..errors import CudaIpcError
 from .envelope import CANCEL, FAILED, REQUEST, Envelope, encode_envelope
 from .envelope import REPLY as REPLY_KIND
-from .messages import ServiceRequest
+from .messages import ServiceMessage, ServiceRequest
 from .promise import Promise
 from .receiver import Inbox
 from .reply import Reply, ReplyOptions
@@ -30,6 +30,8 @@ class _Outgoing(NamedTuple):
     """An outcome without data, which waits for its turn."""
 
     raw: bytes
+    #: None stands for that of the service.
+    stream: Any = None
 
 
 class WorkerLink:
@@ -42,7 +44,11 @@ class WorkerLink:
         self._service = service
         self._requests = requests
         self._replies = replies
+        #: The stream that reads requests and fills replies; None if the CPU waits.
+        self._stream = service._plan.stream
         self._is_on_gpu = requests._is_on_gpu or replies._parts.memory.buffer is None
+        for channel in (requests, replies):
+            service._hub._handles.discard(channel)  # this link closes them
         #: Requests without an answer.
         self._under_way: dict[int, ServiceRequest] = {}
         self._outbox: deque[_Outgoing] = deque()
@@ -75,16 +81,20 @@ class WorkerLink:
 
         Raises MESSAGE_TOO_LARGE, TypeError, ValueError.
         """
-        unknown = set(options) - {"meta", "shape", "byte_length"}
+        if not isinstance(options, dict):
+            kind = type(options).__name__
+            raise TypeError(f"a handler returns None, or a dict with meta and so on, not a {kind}")
+        unknown = set(options) - {"meta", "shape", "byte_length", "stream"}
         if unknown:
             raise TypeError(f"a handler returned {sorted(unknown)[0]!r}, which is no option")
-        has_data = reply._slot is not None
+        has_data = reply._is_loaned
         if not has_data and ("shape" in options or options.get("byte_length", 0) > 0):
             raise TypeError(
                 "Cannot send a reply of that size: it has no slot. Get one with reply.loan()."
             )
         raw = self._encode(REPLY_KIND, request.number, options.get("meta"))
-        if self._is_on_gpu:
+        stream = self._replies._given_stream(options.get("stream")) or self._stream
+        if stream is None and self._is_on_gpu:
             # WHY here: with the lock held all other requests would wait, too.
             self._replies._parts.memory.finish()
         with self.lock:
@@ -93,21 +103,45 @@ class WorkerLink:
             if has_data:
                 reply._commit(raw, options)
             else:
-                self._outbox.append(_Outgoing(raw))
+                self._outbox.append(_Outgoing(raw, stream))
             del self._under_way[request.number]
         self.flush()
 
     def answer(
-        self, request: ServiceRequest, kind: int, error: BaseException | None = None
+        self,
+        request: ServiceRequest,
+        kind: int,
+        error: BaseException | None = None,
+        reply: Reply | None = None,
     ) -> None:
         """Sends an outcome without a reply. Nothing if there is one, or the link has ended."""
-        request.release()
+        try:
+            request.release()
+        except CudaIpcError as wrong:
+            self.fail(wrong)
         with self.lock:
             if not self.open or self._under_way.pop(request.number, None) is not request:
                 return
             report = failure_report(error) if kind == FAILED and error is not None else None
-            self._outbox.append(_Outgoing(self._encode(kind, request.number, report)))
+            raw = self._encode(kind, request.number, report)
+            if reply is None or not self._answer_in(reply, raw):
+                self._outbox.append(_Outgoing(raw))
         self.flush()
+
+    def _answer_in(self, reply: Reply, raw: bytes) -> bool:
+        """Sends an outcome in the slot that the handler has loaned, if there is one.
+
+        WHY: a slot that a stream may write to would be passed over. The client has not reckoned
+        with a message more, and the answer could wait until it releases another reply.
+        """
+        if not reply._is_loaned:
+            reply._close()
+            return False
+        try:
+            reply._commit(raw, {"byte_length": 0})
+        except CudaIpcError as wrong:
+            self.fail(wrong)
+        return True
 
     def _encode(self, kind: int, number: int, meta: Any) -> bytes:
         limit = self._replies._parts.facts.meta_bytes_max
@@ -138,7 +172,7 @@ class WorkerLink:
                 raise self._gone("its client is gone")
             if not is_open:
                 raise CudaIpcError("CLOSED", "Cannot reply: the request was answered already")
-            return self._replies.try_loan()
+            return self._replies.try_loan(stream=self._stream)
 
     def flush(self) -> None:
         """Sends what waits, if nobody has the turn."""
@@ -152,11 +186,11 @@ class WorkerLink:
         """Sends what waits, and passes the turn on."""
         while True:
             with self.lock:
-                while self.open and self._outbox:
-                    slot = self._replies.try_loan()
-                    if slot is None:
-                        break
-                    slot.commit(self._outbox.popleft().raw, byte_length=0)
+                try:
+                    self._send_outbox()
+                except CudaIpcError as wrong:
+                    self._outbox.clear()
+                    self.fail(wrong)
                 if not self._turns:
                     self._turn_is_taken = False
                     # A stream of the client still reads from the slot. It rings no bell.
@@ -168,6 +202,23 @@ class WorkerLink:
         if is_stuck:
             self._service._look_again()
 
+    def _send_outbox(self) -> None:
+        while self.open and self._outbox:
+            stream = self._outbox[0].stream or self._stream
+            slot = self._replies.try_loan(stream=stream)
+            if slot is None:
+                return
+            raw = self._outbox.popleft().raw
+            slot._commit(raw, None, 0, stream)
+
+    def fail(self, wrong: CudaIpcError) -> None:
+        """An answer could not be sent."""
+        if wrong.code == "DEVICE_LOST":
+            # The link stays open: closing it would tell the client that nothing was begun.
+            self._service._on_lost()
+        else:
+            self.close(f"an answer could not be sent: {wrong.message}")
+
     # ------------------------------------------------ the thread that receives
 
     def _on_message(self, message: Message) -> None:
@@ -177,7 +228,8 @@ class WorkerLink:
         with self.lock:
             found = self._under_way.get(envelope.number)
         if envelope.kind == CANCEL:
-            self._release(message)
+            with self.lock:
+                self._requests._give_back(message, None)
             if found is not None:
                 self._service._give_up(self, found, "ABORTED", "its client cancelled it")
             return
@@ -188,20 +240,30 @@ class WorkerLink:
                 else f"its kind is {envelope.kind}"
             )
             raise CudaIpcError("CHANNEL_CORRUPT", f'Cannot accept a request of "{name}": {what}')
-        request = ServiceRequest(message, envelope, self._release)
+        request = ServiceRequest(message, envelope, self)
         with self.lock:
             self._under_way[request.number] = request
         self._service._on_request(self, request)
 
-    def _release(self, message: Message) -> None:
-        if self._is_on_gpu and not message.closed:
-            self._requests._parts.memory.finish()
+    def release(self, message: ServiceMessage, stream: Any) -> None:
+        reader, taken = self._requests, message._message
+        by = reader._given_stream(stream) or self._stream
+        if by is None and self._is_on_gpu and not taken.closed:
+            reader._parts.memory.finish()
         with self.lock:
-            message.release()
+            if message._is_released:
+                return
+            message._is_released = True
+            if self.open:
+                reader._give_back(taken, by)
+
+    def is_ready(self, message: Message) -> bool:
+        with self.lock:
+            return message.ready
 
     def _on_end(self, reason: CudaIpcError | None) -> None:
         if reason is not None and reason.code == "DEVICE_LOST":
-            # The link stays open: closing it would tell the client that nothing was begun.
+            # As in `fail`.
             self._service._on_lost()
         else:
             self.close("its client closed the link" if reason is None else reason.message)
@@ -225,11 +287,11 @@ class WorkerLink:
         self._service._on_link_end(self)
 
     def _close_channels(self) -> None:
-        with self.lock:
-            try:
-                self._requests.close()
-            finally:
-                self._replies.close()
+        closings = self._service._closings
+        try:
+            closings.close(self._requests)
+        finally:
+            closings.close(self._replies)
 
     def _gone(self, found: str) -> CudaIpcError:
         return CudaIpcError("PEER_GONE", f"Cannot reply: {found}")

@@ -5,7 +5,6 @@ If the client that claims it dies before it has made its own channel, the next o
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
@@ -52,14 +51,18 @@ class WorkerOffers:
         with self._changed:
             self._changed.notify_all()
 
-    def close(self) -> None:
-        """Takes the open offer back. No client is linked after this returns."""
+    def stop(self) -> None:
+        """Takes the open offer back, soon."""
         with self._changed:
             self._is_closed = True
             wait = self._wait
             self._changed.notify_all()
         if wait is not None:
             wait.cancel()
+
+    def close(self) -> None:
+        """Takes the open offer back. No client is linked after this returns."""
+        self.stop()
         self._thread.join()
 
     def _make(self, timeout: float | None) -> ChannelWriter:
@@ -79,7 +82,7 @@ class WorkerOffers:
         )
         try:
             hello = encode_envelope(name, HELLO, 0, hello_of(self._plan), facts.meta_bytes_max)
-            replies.loan().commit(hello, byte_length=0)
+            replies.loan()._commit(hello, None, 0, None)
         except BaseException:
             replies.close()
             raise
@@ -110,7 +113,7 @@ class WorkerOffers:
     def _drop_offer(self) -> None:
         offer, self._offer = self._offer, None
         if offer is not None:
-            offer.close()
+            self._service._closings.close(offer)
 
     def _await_room(self) -> None:
         with self._changed:
@@ -134,8 +137,10 @@ class WorkerOffers:
                 name = request_name(offer.name)
                 # The deadline in place of seconds can be cancelled, when the service closes.
                 limit: Any = wait
+                stream = self._plan.stream
                 return self._checked(
-                    offer.name, self._hub.open_channel(name, start="oldest", timeout=limit)
+                    offer.name,
+                    self._hub.open_channel(name, start="oldest", stream=stream, timeout=limit),
                 )
             except CudaIpcTimeout:
                 # A client that is found in two looks in a row may have been stopped.
@@ -170,8 +175,7 @@ class WorkerOffers:
         )
         if same:
             return requests
-        with contextlib.suppress(CudaIpcError):
-            requests.close()
+        requests._leave()  # no work of a GPU uses it
         raise CudaIpcError(
             "INVALID_DESCRIPTOR",
             f'Cannot serve "{name}": its client sends {found.dtype.name}{list(found.shape)} in '

@@ -1,19 +1,11 @@
 // The dashboard's page. Text of other processes only ever becomes text nodes and titles.
-import { openObject } from "./object.js";
-import { ageWords, objects, sizeWords, state, tabs } from "./tables.js";
+import { openDetail, refreshDetail } from "./detail.js";
+import { byId, element } from "./elements.js";
+import { drawDevices, onChosen } from "./map.js";
+import { objectsEnded, openObject } from "./object.js";
+import { ageWords, objects, state, tabs } from "./tables.js";
 
 const ROW_PX = 26;
-const COLOURS = ["#3b82f6", "#16a34a", "#d97706", "#9333ea", "#0891b2", "#db2777", "#65a30d"];
-const HOLDERS_SHOWN = COLOURS.length;
-
-const byId = (id) => document.getElementById(id);
-
-function element(tag, text = "", classes = "") {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  made.className = classes;
-  return made;
-}
 
 function hubWords({ answers, reason, socket, successors, sinceMs }) {
   if (!answers)
@@ -26,63 +18,6 @@ function drawHub() {
   const line = byId("hub");
   line.textContent = hubWords(state.hub);
   line.classList.toggle("alarm", !state.hub.answers);
-}
-
-/** Who holds how much of a device: the largest holders, then the rest together. */
-function shares(device) {
-  const held = new Map();
-  for (const { device: on, holder, bytes } of objects.values())
-    if (on === device) held.set(holder, (held.get(holder) ?? 0) + bytes);
-  const sorted = [...held].sort((one, other) => other[1] - one[1]);
-  const shown = sorted.slice(0, HOLDERS_SHOWN);
-  const rest = sorted.slice(HOLDERS_SHOWN);
-  const restBytes = rest.reduce((sum, [, bytes]) => sum + bytes, 0);
-  const parts = shown.map(([who, bytes], i) => ({ who, bytes, colour: COLOURS[i] }));
-  return rest.length === 0
-    ? parts
-    : [...parts, { who: `${rest.length} more holders`, bytes: restBytes, colour: "#78716c" }];
-}
-
-function segment(part, total) {
-  const made = element("span", "", part.colour === undefined ? "others" : "");
-  made.style.width = `${total > 0 ? (100 * part.bytes) / total : 0}%`;
-  if (part.colour !== undefined) made.style.background = part.colour;
-  made.title = `${part.who}: ${sizeWords(part.bytes)}`;
-  return made;
-}
-
-function legendEntry(part) {
-  const entry = element("li");
-  const swatch = element("span", "", part.colour === undefined ? "swatch others" : "swatch");
-  if (part.colour !== undefined) swatch.style.background = part.colour;
-  entry.append(swatch, `${part.who}: ${sizeWords(part.bytes)}`);
-  return entry;
-}
-
-function deviceMap({ device, model, totalBytes, heldBytes, othersBytes }) {
-  const made = element("div");
-  const of = totalBytes === undefined ? "" : ` of ${sizeWords(totalBytes)}`;
-  const label = model === undefined ? device : `${model} ${device}`;
-  made.append(element("h2", `${label}: ${sizeWords(heldBytes)}${of} held by objects`));
-  const parts = shares(device);
-  const all = [...parts, { who: "anything else", bytes: othersBytes ?? 0 }];
-  const whole = element("div", "", "bar");
-  const sum = heldBytes + (othersBytes ?? 0);
-  whole.append(...all.map((part) => segment(part, Math.max(totalBytes ?? 0, sum))));
-  const close = element("div", "", "bar objects");
-  close.title = "What objects hold, drawn larger";
-  close.append(...parts.map((part) => segment(part, heldBytes)));
-  const legend = element("ul", "", "legend");
-  legend.append(...all.map(legendEntry));
-  made.append(whole, ...(parts.length > 0 ? [close] : []), legend);
-  return made;
-}
-
-function drawDevices() {
-  const maps = state.devices.map(deviceMap);
-  if (state.gpusUnknown !== undefined)
-    maps.push(element("p", `GPUs cannot be asked: ${state.gpusUnknown}.`));
-  byId("devices").replaceChildren(...maps);
 }
 
 function compared(one, other) {
@@ -121,7 +56,7 @@ function drawRows() {
   const lines = rows.slice(first, last).map((row) => {
     const line = element("tr");
     line.dataset.id = row.id;
-    if (state.tab === "objects") line.tabIndex = 0;
+    line.tabIndex = 0;
     for (const { text } of columns) {
       const cell = element("td", text(row));
       cell.title = cell.textContent;
@@ -181,7 +116,18 @@ function choose(tab) {
   drawList();
 }
 
+/** Lists the objects by size, from this one on. */
+function showFrom(row) {
+  Object.assign(tabs.objects, { sorted: 1, reversed: false });
+  state.filter = "";
+  byId("filter").value = "";
+  choose("objects");
+  byId("list").scrollTop = ROW_PX * rows.findIndex(({ id }) => id === row.id);
+}
+
 let isDrawn = true;
+/** Whether objects changed since the last drawing. */
+let isChanged = true;
 
 function drawSoon() {
   if (!isDrawn) return;
@@ -189,7 +135,8 @@ function drawSoon() {
   requestAnimationFrame(() => {
     isDrawn = true;
     drawHub();
-    drawDevices();
+    drawDevices(isChanged);
+    isChanged = false;
     drawTabs();
     drawList();
   });
@@ -201,9 +148,15 @@ events.onmessage = ({ data }) => {
   for (const id of gone) objects.delete(id);
   for (const row of changed) objects.set(row.id, row);
   Object.assign(state, rest);
+  isChanged ||= changed.length > 0 || gone.length > 0;
+  if (gone.length > 0) objectsEnded(gone);
   drawSoon();
+  refreshDetail();
 };
-events.onopen = () => objects.clear();
+events.onopen = () => {
+  objects.clear();
+  isChanged = true;
+};
 events.onerror = () => {
   byId("hub").textContent = "The dashboard has ended, or cannot be reached. This page tries again.";
   byId("hub").classList.add("alarm");
@@ -214,8 +167,12 @@ byId("filter").oninput = ({ target }) => {
   drawList();
 };
 function openRow({ target }) {
-  const row = objects.get(Number(target.closest("tr")?.dataset.id));
-  if (state.tab === "objects" && row !== undefined) openObject(row);
+  const id = target.closest("tr")?.dataset.id;
+  const row = rows.find((one) => String(one.id) === id);
+  const { kind } = tabs[state.tab];
+  if (row === undefined) return;
+  if (kind === "object") openObject(row);
+  else openDetail(kind, row.id);
 }
 
 byId("rows").onclick = openRow;
@@ -230,11 +187,12 @@ window.onresize = drawRows;
 window.onkeydown = (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") byId("filter").blur();
-  if (event.target === byId("filter") || byId("object").open) return;
+  if (event.target === byId("filter") || document.querySelector("dialog[open]")) return;
   const tab = Object.keys(tabs)[Number(event.key) - 1];
   if (tab !== undefined) choose(tab);
   if (event.key !== "/") return;
   event.preventDefault();
   byId("filter").focus();
 };
+onChosen(openObject, showFrom);
 drawTitles();

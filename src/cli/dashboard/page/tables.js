@@ -36,12 +36,13 @@ function lagWords({ readers = [], unreadable }) {
   return sorted.map(({ who, behind }) => `${behind} ${who}`).join(", ");
 }
 
-/** A column: title, text of a row, value to sort by. Numbers sort the largest first. */
+/** A tab has the kind of page that its rows open. A column: title, text of a row, value to sort by. Numbers sort the largest first. */
 const column = (title, text, order = text) => ({ title, text, order });
 const name = column("Name", (row) => row.name);
 export const tabs = {
   objects: {
     title: "Objects",
+    kind: "object",
     rows: () => [...objects.values()],
     sorted: 1,
     columns: [
@@ -63,6 +64,7 @@ export const tabs = {
   },
   channels: {
     title: "Channels",
+    kind: "channel",
     rows: () => state.channels,
     sorted: 3,
     columns: [
@@ -88,6 +90,7 @@ export const tabs = {
   },
   clients: {
     title: "Clients",
+    kind: "client",
     rows: () => state.clients,
     sorted: 1,
     columns: [
@@ -115,6 +118,7 @@ export const tabs = {
   },
   services: {
     title: "Services",
+    kind: "service",
     rows: () => state.services,
     sorted: 2,
     columns: [
@@ -139,6 +143,27 @@ export const tabs = {
         (row) => (row.medianMs === undefined ? "-" : `${rate(row.medianMs)} ms`),
         (row) => row.medianMs ?? -1,
       ),
+    ],
+  },
+  devices: {
+    title: "Memory",
+    kind: "device",
+    rows: () => state.devices.map((device) => ({ ...device, id: device.device })),
+    sorted: 1,
+    columns: [
+      column("Device", (row) => row.device),
+      ...[
+        ["Held by objects", ({ heldBytes }) => heldBytes],
+        ["Anything else", ({ othersBytes }) => othersBytes],
+        ["Total", ({ totalBytes }) => totalBytes],
+      ].map(([title, of]) =>
+        column(
+          title,
+          (row) => sizeWords(of(row)),
+          (row) => of(row) ?? -1,
+        ),
+      ),
+      column("Model", (row) => row.model ?? "-"),
     ],
   },
 };

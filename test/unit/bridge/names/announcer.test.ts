@@ -134,9 +134,15 @@ describe("Presence", () => {
     const record = { ...place, instance: "11234567-89ab-4def-8123-456789abcdef", ready: false };
     const stop = new AbortController();
     const deadline = new Deadline("start", { signal: stop.signal }, Number.POSITIVE_INFINITY);
-    const claiming = Presence.claim(second.store, record, deadline, () => {}, nobody);
+    const log: string[] = [];
+    const say = (line: string) => log.push(line);
+    const claiming = Presence.claim(second.store, record, deadline, say, nobody);
     stop.abort();
     await assert.rejects(claiming, { code: "ABORTED" });
+    assert.match(
+      log.join("\n"),
+      /^machine "one" is announced by another bridge: waits .+ s for its/,
+    );
     await presence.close();
     const later = await Presence.claim(second.store, record, endless, () => {}, nobody);
     assert.equal(second.directory.machine("one")?.record.place, "boot elsewhere");

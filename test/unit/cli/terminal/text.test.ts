@@ -65,6 +65,7 @@ describe("words", () => {
   it("give a speed only for large transfers", () => {
     assert.equal(transferWords(100, 1), "100 bytes in 1.0 ms");
     assert.equal(transferWords(2 ** 30, 500), "1 GiB in 500 ms, 2.0 GiB/s");
+    assert.equal(transferWords(2 ** 24, 1600), "16 MiB in 1.6 s, 10.0 MiB/s");
   });
 
   it("say when an idle hub ends", () => {

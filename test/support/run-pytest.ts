@@ -2,15 +2,25 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { resolve } from "node:path";
 
 const python = process.env.PYTHON ?? "python3";
+
+/** The bundle for GPU machines brings pytest along (scripts/gpu-bundle.mjs). */
+const packages = [process.env.PYTHONPATH, resolve("python/packages")].filter(Boolean).join(":");
+const base = { ...process.env, PYTHONDONTWRITEBYTECODE: "1", PYTHONPATH: packages };
+
+/** The tests that need a GPU, or the libcuda that is written in C. */
+export const GPU_TESTS = ["descriptors", "cuda", "streams", "stream_ends", "service_streams"].map(
+  (name) => `python/tests/test_${name}.py`,
+);
 
 /** Why pytest cannot run; false if it can. @throws if REQUIRE_PYTHON=1 and it cannot */
 export const noPytest = whyNot();
 
 function whyNot(): string | false {
   const wanted = "import sys, pytest; sys.exit(sys.version_info < (3, 10))";
-  const probe = spawnSync(python, ["-c", wanted], { encoding: "utf8" });
+  const probe = spawnSync(python, ["-c", wanted], { encoding: "utf8", env: base });
   if (probe.status === 0) return false;
   const problem = probe.error?.message ?? "it is older than 3.10, or has no pytest";
   if (process.env.REQUIRE_PYTHON === "1")
@@ -25,7 +35,7 @@ export async function runPytest(
 ): Promise<string> {
   const options = ["-q", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=120"];
   const suite = spawn(python, ["-m", "pytest", ...options, ...tests], {
-    env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1", ...env },
+    env: { ...base, ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });
   let said = "";

@@ -1,0 +1,138 @@
+/**
+ * Measures the dashboard's page in a real browser, with 10,000 objects and 100 channels: its bytes,
+ * how soon it shows rows, and its frames while the list is scrolled and filtered.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { chromium, type Page } from "playwright-core";
+import type { Row } from "../measure.js";
+import { HelperProcess } from "./helper-process.js";
+import { HubProcess } from "./hub-process.js";
+
+export interface PageSpeedOptions {
+  readonly objects: number;
+  readonly clients: number;
+  readonly channels: number;
+  readonly watchedMs: number;
+}
+
+const FULL_SCALE: PageSpeedOptions = {
+  objects: 10_000,
+  clients: 50,
+  channels: 100,
+  watchedMs: 10_000,
+};
+
+const PAGE_KB_MAX = 200;
+const FIRST_ROWS_MS_MAX = 1000;
+const FRAMES_MIN = 30;
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const LAUNCH = fileURLToPath(new URL("../../src/cli/launch.cjs", import.meta.url));
+
+export async function pageSpeed(options: PageSpeedOptions = FULL_SCALE): Promise<Row[]> {
+  const { objects, clients, channels } = options;
+  const scale = `${objects} objects and ${channels} channels`;
+  if (!existsSync(CHROMIUM))
+    return [
+      { what: `frames with ${scale}`, value: Number.NaN, unit: "", missing: `no ${CHROMIUM}` },
+    ];
+  await using hub = await HubProcess.start();
+  await using crowd = new HelperProcess("crowd");
+  const order = { clients, objectsEach: objects / clients, byteLength: 4096, first: 0 };
+  await crowd.tell("join", { socket: hub.socket, ...order });
+  await crowd.tell("stream", { channels });
+  const dashboard = spawn(process.execPath, [LAUNCH, "dashboard", "--socket", hub.socket], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args });
+  try {
+    const [printed] = await once(dashboard.stdout, "data");
+    const url = /http:\S+/.exec(String(printed))?.[0] ?? "";
+    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    const loaded = await load(page, url, objects);
+    const rows: Row[] = [
+      limited("the page and its files", loaded.bytes / 1000, "kB", PAGE_KB_MAX),
+      limited(`the first rows, with ${scale}`, loaded.firstRowsMs, "ms", FIRST_ROWS_MS_MAX),
+    ];
+    for (const [key, tab] of ["objects", "channels"].entries()) {
+      await page.keyboard.press(String(key + 1));
+      const { perSecond, longestMs } = await frames(page, options.watchedMs);
+      const what = `while ${tab} are scrolled and filtered, with ${scale}`;
+      const goal = { goal: `at least ${FRAMES_MIN}`, met: perSecond >= FRAMES_MIN };
+      rows.push({ what: `frames a second ${what}`, value: perSecond, unit: "", ...goal });
+      rows.push({ what: `the longest frame ${what}`, value: longestMs, unit: "ms" });
+    }
+    return rows;
+  } finally {
+    await browser.close();
+    dashboard.kill("SIGTERM");
+    await once(dashboard, "close");
+  }
+}
+
+function limited(what: string, value: number, unit: string, max: number): Row {
+  return { what, value, unit, goal: `under ${max} ${unit}`, met: value < max };
+}
+
+/** Loads the page, and waits until it has all objects. */
+async function load(page: Page, url: string, objects: number) {
+  let bytes = 0;
+  const bodies: Promise<void>[] = [];
+  page.on("response", (response) => {
+    if (response.url().endsWith("/events")) return;
+    bodies.push(
+      response.body().then(
+        (body) => {
+          bytes += body.byteLength;
+        },
+        () => {},
+      ),
+    );
+  });
+  // Counts from the start of the navigation.
+  await page.addInitScript(`{
+    const look = () => {
+      if (document.querySelector("#rows td:not(.space)") === null) requestAnimationFrame(look);
+      else window.firstRowsMs = performance.now();
+    };
+    look();
+  }`);
+  await page.goto(url);
+  await page.waitForFunction("window.firstRowsMs !== undefined");
+  // Channels are objects, too.
+  await page.waitForFunction(
+    `Number(/\\d+/.exec(document.getElementById("tabs").textContent)?.[0]) >= ${objects}`,
+  );
+  const firstRowsMs = Number(await page.evaluate("window.firstRowsMs"));
+  await Promise.all(bodies);
+  return { bytes, firstRowsMs };
+}
+
+/** Scrolls at each frame, and types in the filter twice a second. */
+async function frames(page: Page, watchedMs: number) {
+  const times = (await page.evaluate(`new Promise((resolve) => {
+    const list = document.getElementById("list");
+    const filter = document.getElementById("filter");
+    const times = [];
+    let typedMs = performance.now();
+    const step = (ms) => {
+      times.push(ms);
+      list.scrollTop = (list.scrollTop + 97) % Math.max(1, list.scrollHeight - list.clientHeight);
+      if (ms - typedMs > 500) {
+        typedMs = ms;
+        filter.value = ["", "1", "ob", "member"][times.length % 4];
+        filter.dispatchEvent(new Event("input"));
+      }
+      if (ms - times[0] < ${watchedMs}) requestAnimationFrame(step);
+      else resolve(times);
+    };
+    requestAnimationFrame(step);
+  })`)) as number[];
+  const lengths = times.slice(1).map((ms, i) => ms - (times[i] ?? 0));
+  const totalMs = (times.at(-1) ?? 0) - (times[0] ?? 0);
+  return { perSecond: (lengths.length * 1000) / totalMs, longestMs: Math.max(...lengths) };
+}

@@ -1,0 +1,69 @@
+/**
+ * Writes to NATS of which services this machine has workers, and removes what has ended. Each
+ * machine has keys of its own, so nobody is refused.
+ */
+import {
+  encodeRecord,
+  MACHINES_VERSION,
+  type ServiceRecord,
+  serviceKey,
+} from "../../wire/machine-records.js";
+import type { Directory } from "./directory.js";
+import { inParallel } from "./in-parallel.js";
+import type { NameStore } from "./name-store.js";
+
+export class ServiceAnnouncer {
+  readonly #machine: string;
+  readonly #store: NameStore;
+  readonly #directory: Directory;
+  readonly #log: (line: string) => void;
+
+  constructor(
+    machine: string,
+    store: NameStore,
+    directory: Directory,
+    log: (line: string) => void,
+  ) {
+    this.#machine = machine;
+    this.#store = store;
+    this.#directory = directory;
+    this.#log = log;
+  }
+
+  /**
+   * Makes NATS say exactly this of this machine. The directory must be current.
+   * @returns whether all is written; otherwise something changed meanwhile, so call it again
+   */
+  announce(wanted: ReadonlySet<string>): Promise<boolean> {
+    const known = this.#directory.services().filter(({ record }) => this.#isOwn(record));
+    const written = new Set(known.map(({ record }) => record.service));
+    const ended = known.filter(({ record }) => !wanted.has(record.service));
+    const begun = [...wanted].filter((service) => !written.has(service));
+    return inParallel([
+      ...ended.map(
+        ({ record, revision }) =>
+          () =>
+            this.#remove(record.service, revision),
+      ),
+      ...begun.map((service) => () => this.#write(service)),
+    ]);
+  }
+
+  #isOwn({ machine }: ServiceRecord): boolean {
+    return machine === this.#machine;
+  }
+
+  async #remove(service: string, revision: number): Promise<boolean> {
+    const isRemoved = await this.#store.remove(serviceKey(service, this.#machine), revision);
+    if (isRemoved) this.#log(`no longer announced: service "${service}"`);
+    return isRemoved;
+  }
+
+  async #write(service: string): Promise<boolean> {
+    const machine = this.#machine;
+    const record = { v: MACHINES_VERSION, service, machine } as const;
+    const revision = await this.#store.create(serviceKey(service, machine), encodeRecord(record));
+    if (revision !== undefined) this.#log(`announced: service "${service}"`);
+    return revision !== undefined;
+  }
+}

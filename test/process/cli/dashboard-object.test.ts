@@ -1,0 +1,140 @@
+/** The page of one object in a real browser: its picture, its histogram, and what has none. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Page } from "playwright-core";
+import { specialColours } from "../../../src/array/picture-pixels.js";
+import { connect } from "../../../src/client/connect.js";
+import { CliRig } from "./cli-rig.js";
+import { DashboardPage } from "./dashboard-page.js";
+import { withoutBrowser as skip } from "./dashboard-rig.js";
+
+const EVIL = "<img src=x onerror=alert(1)>\u001b[2J";
+
+async function openObject(page: Page, name: string) {
+  await page.locator("#rows").getByText(name, { exact: true }).click();
+  return page.getByRole("dialog");
+}
+
+const pixel = (x: number, y: number) =>
+  `[...document.getElementById("picture").getContext("2d").getImageData(${x}, ${y}, 1, 1).data]`;
+
+/** Red, green, blue and alpha of a pixel of the picture. */
+async function pixelAt(page: Page, x: number, y: number): Promise<number[]> {
+  return (await page.evaluate(pixel(x, y))) as number[];
+}
+
+describe("the page of an object", { skip }, () => {
+  it("shows colours, and the slice that is chosen by keyboard", async () => {
+    await using cli = await CliRig.open();
+    const hub = await cli.join();
+    const batch = new Uint8Array(3 * 8 * 10 * 3).fill(7);
+    batch.fill(200, 2 * 8 * 10 * 3);
+    using _ = await hub.put("batch", batch, { shape: [3, 8, 10, 3] });
+    await using rig = await DashboardPage.open(cli);
+    const { page, problems } = rig;
+    const dialog = await openObject(page, "batch");
+    const words = "Shows every element, as red, green and blue, from 0 (dark) to 255 (bright).";
+    await dialog.getByRole("img", { name: words }).waitFor();
+    assert.deepEqual(await pixelAt(page, 9, 7), [7, 7, 7, 255]);
+    const slider = dialog.getByRole("slider", { name: "Axis 0" });
+    const shown = page.waitForResponse((answer) => answer.url().includes("at=2"));
+    await slider.press("End");
+    await shown;
+    await dialog.getByText("2 of 3").waitFor();
+    await page.waitForFunction(`${pixel(0, 0)}[0] === 200`);
+    assert.deepEqual(problems, []);
+    await hub.close();
+  });
+
+  it("shows NaN and infinities as such, counted, and a histogram of the rest", async () => {
+    await using cli = await CliRig.open();
+    const hub = await cli.join();
+    const values = Float32Array.from({ length: 400 }, (_, i) => (i < 100 ? 0 : i / 400));
+    values.set([Number.NaN, Number.NaN, Infinity, -Infinity]);
+    using _ = await hub.put("noisy", values, { shape: [20, 20] });
+    using __ = await hub.put("nothing", new Float32Array(64).fill(Number.NaN), { shape: [8, 8] });
+    await using rig = await DashboardPage.open(cli);
+    const { page, problems } = rig;
+    const dialog = await openObject(page, "noisy");
+    await dialog.getByText("96 zero, 2 NaN, 2 infinite of 400 elements").waitFor();
+    await dialog.getByRole("img", { name: /^Most are 0 to 0\.0\d+: 96 of 400$/ }).waitFor();
+    const { nan, positiveInfinite, negativeInfinite } = specialColours;
+    const colours = [nan, nan, positiveInfinite, negativeInfinite];
+    for (const [x, colour] of colours.entries())
+      assert.deepEqual(await pixelAt(page, x, 0), [...colour, 255]);
+    assert.deepEqual(await pixelAt(page, 4, 0), [0, 0, 0, 255]);
+    for (const legend of ["2 NaN", "1 +infinity", "1 -infinity"])
+      await dialog.locator("#histogram").getByText(legend).waitFor();
+    await dialog.getByLabel("Logarithmic counts").check();
+    await page.keyboard.press("Escape");
+    await openObject(page, "nothing");
+    await dialog.getByText("0 zero, 64 NaN, 0 infinite of 64 elements").waitFor();
+    assert.deepEqual(await pixelAt(page, 3, 3), [...nan, 255]);
+    assert.equal(await dialog.locator("#histogram svg").count(), 0);
+    assert.deepEqual(problems, []);
+    await hub.close();
+  });
+
+  it("shows each array of a bundle, with names as text, and says why one has no picture", async () => {
+    await using cli = await CliRig.open();
+    const hub = await connect({ socket: cli.socket, device: "host", program: EVIL });
+    const bundle = await hub.createBundle("model", {
+      [EVIL]: { dtype: "complex64", shape: [16, 16] },
+      bias: { dtype: "int64", shape: [300] },
+    });
+    await bundle.array("bias").write(BigInt64Array.from({ length: 300 }, (_, i) => BigInt(i % 3)));
+    await bundle.publish();
+    await using rig = await DashboardPage.open(cli);
+    const { page, problems } = rig;
+    const dialog = await openObject(page, "model");
+    await dialog.getByRole("button", { name: "<img src=x onerror=alert(1)>" }).click();
+    await dialog.getByRole("img", { name: /as grey, magnitudes from 0/ }).waitFor();
+    await dialog.getByText("complex64[16, 16]", { exact: true }).waitFor();
+    assert.equal(await page.locator("img").count(), 0);
+    await dialog.getByRole("button", { name: /^bias/ }).click();
+    await dialog.getByText("No picture: it has fewer than two axes.").waitFor();
+    await dialog.getByRole("img", { name: "Most are 0: 100 of 300" }).waitFor();
+    assert.equal(await dialog.locator("#histogram .count").count(), 3);
+    assert.deepEqual(problems, []);
+    await hub.close();
+  });
+
+  it("reads a sample of a large array, and all of it when it is asked to", async () => {
+    await using cli = await CliRig.open();
+    const hub = await cli.join();
+    // 128 MiB that nobody has written, but for one element.
+    using large = await hub.create("large", { dtype: "uint8", shape: [8192, 16_384] });
+    await large.slice(8191, 16_383).write(Uint8Array.of(9));
+    await large.publish();
+    await using rig = await DashboardPage.open(cli);
+    const { page, problems } = rig;
+    const dialog = await openObject(page, "large");
+    await dialog.getByText("From 262144 of 134217728 elements, evenly spread.").waitFor();
+    await dialog.getByRole("img", { name: /^Shows every 32nd row and column/ }).waitFor();
+    await dialog.getByText("0 to 0, mean 0").waitFor();
+    await dialog.getByRole("button", { name: "Read all 128 MiB" }).click();
+    await dialog.getByText(/^0 to 9, mean /).waitFor();
+    assert.deepEqual(problems, []);
+    await hub.close();
+  });
+
+  it("says that an object has ended while its page is open, and reads nothing more", async () => {
+    await using cli = await CliRig.open();
+    const hub = await cli.join();
+    const name = "n".repeat(255);
+    const array = await hub.put(name, new Float32Array(64), { shape: [8, 8] });
+    await using rig = await DashboardPage.open(cli, { viewport: { width: 390, height: 800 } });
+    const { page, problems } = rig;
+    const dialog = await openObject(page, name);
+    await dialog.getByText("64 zero, 0 NaN, 0 infinite of 64 elements").waitFor();
+    const width = await page.evaluate("document.documentElement.scrollWidth");
+    assert.ok(Number(width) <= 390, `${width} px`);
+    array.close();
+    await dialog.getByText("It has ended, or was removed.").waitFor();
+    assert.equal(await dialog.getByRole("button", { name: "Remove" }).count(), 0);
+    await dialog.getByRole("button", { name: "Back" }).click();
+    await dialog.waitFor({ state: "hidden" });
+    assert.deepEqual(problems, []);
+    await hub.close();
+  });
+});

@@ -1,0 +1,142 @@
+/** Each part of two linked machines ends while a channel is carried. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ChannelReader } from "../../../src/channel/channel-reader.js";
+import type { ChannelWriter } from "../../../src/channel/channel-writer.js";
+import type { Hub } from "../../../src/client/hub.js";
+import { skipWithoutEngines } from "../../support/machines/engines.js";
+import { TestMachine } from "../../support/machines/test-machine.js";
+import { TestNats } from "../../support/machines/test-nats.js";
+import { soon, until } from "../../support/until.js";
+
+interface Site extends AsyncDisposable {
+  readonly nats: TestNats;
+  readonly one: TestMachine;
+  readonly other: TestMachine;
+  readonly hubOfOther: Hub;
+  readonly writer: ChannelWriter;
+  readonly reader: ChannelReader;
+}
+
+/** Messages that cross before something ends. */
+const EARLIER = 3;
+
+/** A channel of machine "one" that machine "other" reads. Some messages have come. */
+async function carried(): Promise<Site> {
+  const nats = await TestNats.start();
+  const one = await TestMachine.start("one", nats, { args: ["--announce", "*"] });
+  const other = await TestMachine.start("other", nats);
+  const hubOfOne = await one.connect();
+  const hubOfOther = await other.connect();
+  const writer = await hubOfOne.createChannel("frames", {
+    byteLength: 100_000,
+    slots: 4,
+    whenFull: "drop-oldest",
+  });
+  const reader = await hubOfOther.openChannel("frames", { machine: "any", timeoutMs: 20_000 });
+  const site = { nats, one, other, hubOfOther, writer, reader };
+  for (let i = 0; i < EARLIER; i += 1) await cross(site, i);
+  return {
+    ...site,
+    async [Symbol.asyncDispose]() {
+      reader.close();
+      writer.close();
+      await hubOfOne.close();
+      await hubOfOther.close();
+      await other[Symbol.asyncDispose]();
+      await one[Symbol.asyncDispose]();
+      await nats[Symbol.asyncDispose]();
+    },
+  };
+}
+
+type Ends = Pick<Site, "writer" | "reader">;
+
+/** One message, whole. */
+async function cross({ writer, reader }: Ends, value: number): Promise<void> {
+  const slot = await writer.loan({ timeoutMs: 10_000 });
+  slot.bytes.fill(value);
+  slot.commit();
+  using message = await reader.next({ timeoutMs: 20_000 });
+  assert.ok(message?.bytes.every((it) => it === value));
+}
+
+/** Messages until one crosses. What was lost on the way counts as missed, and none is half. */
+async function crossAgain({ writer, reader }: Ends): Promise<void> {
+  let written = 0;
+  let isOver = false;
+  const write = async () => {
+    for (; !isOver; written += 1) {
+      const slot = await writer.loan({ timeoutMs: 10_000 });
+      slot.bytes.fill(written % 251);
+      slot.commit();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  const read = async () => {
+    try {
+      using message = await reader.next({ timeoutMs: 30_000 });
+      assert.ok(message !== undefined);
+      const at = message.sequence - EARLIER;
+      assert.equal(message.missed, at);
+      assert.ok(message.bytes.every((it) => it === at % 251));
+    } finally {
+      isOver = true;
+    }
+  };
+  await Promise.all([write(), read()]);
+}
+
+// WHY together: they mostly wait.
+describe("while a channel is carried", { skip: skipWithoutEngines, concurrency: 3 }, () => {
+  it("the bridge that reads it is killed, and the next one is there in time: messages go on", async () => {
+    await using site = await carried();
+    await site.one.killBridge();
+    site.one.startBridge();
+    await crossAgain(site);
+    await until("the dead bridge holds no seat", () => site.writer.readers === 1);
+  });
+
+  it("the bridge that reads it is killed for good: PEER_GONE, and nothing is left", async () => {
+    await using site = await carried();
+    await site.one.killBridge();
+    const next = soon("the wait ends", site.reader.next());
+    await assert.rejects(next, { code: "PEER_GONE" });
+    await until("no seat is held", () => site.writer.readers === 0);
+    site.reader.close();
+    await until("the channel is gone", async () => (await site.hubOfOther.list()).length === 0);
+  });
+
+  it("the bridge that carries it is killed: PEER_GONE, and the next one carries it again", async () => {
+    await using site = await carried();
+    await site.other.killBridge();
+    const next = soon("the wait ends", site.reader.next());
+    await assert.rejects(next, { code: "PEER_GONE" });
+    await until("no seat is held", () => site.writer.readers === 0);
+    site.reader.close();
+    site.other.startBridge();
+    await site.other.bridged();
+    const options = { machine: "any", timeoutMs: 20_000 } as const;
+    using reader = await site.hubOfOther.openChannel("frames", options);
+    await crossAgain({ writer: site.writer, reader });
+  });
+
+  for (const side of ["one", "other"] as const)
+    it(`the hub of machine "${side}" is killed: messages go on`, async () => {
+      await using site = await carried();
+      site[side].hub.kill("SIGKILL");
+      await cross(site, 7);
+      await cross(site, 8);
+    });
+
+  it("NATS is killed: messages go on, also after its return", async () => {
+    await using site = await carried();
+    await site.nats.kill();
+    await cross(site, 7);
+    await site.other.says("NATS does not answer");
+    await cross(site, 8);
+    await site.nats.resume();
+    await site.other.says("NATS answers again");
+    await cross(site, 9);
+  });
+});

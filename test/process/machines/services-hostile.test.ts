@@ -1,0 +1,289 @@
+/** A machine that lies about workers and requests: each link ends, and nothing is left. */
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import { Deadline } from "../../../src/base/deadline.js";
+import { AnswerWithBytes, type MachineLink } from "../../../src/bridge/link/machine-link.js";
+import { askForWorker } from "../../../src/client/connection/bridge-call.js";
+import type { Hub } from "../../../src/client/hub.js";
+import { encodeEnvelope, type Kind } from "../../../src/service/envelope.js";
+import { type Service, serve } from "../../../src/service/service.js";
+import { connectService } from "../../../src/service/service-client.js";
+import type { CallResult, LinkCall } from "../../../src/wire/link-messages.js";
+import { skipWithoutEngines } from "../../support/machines/engines.js";
+import { HostileMachine } from "../../support/machines/hostile-machine.js";
+import { TestMachine } from "../../support/machines/test-machine.js";
+import { TestNats } from "../../support/machines/test-nats.js";
+import { channelContent } from "../../support/messages.js";
+import { soon, until } from "../../support/until.js";
+
+const BAIT = "bait";
+const META = 280;
+
+/** As a worker's replies would be. */
+const replies = {
+  ...channelContent,
+  dtype: "uint8",
+  shape: [8],
+  slots: 4,
+  readersMax: 1,
+  slotBytes: 8,
+  slotStride: 64,
+  metaBytesMax: 1100,
+} as const;
+const claim = {
+  channel: 1,
+  name: `${BAIT}:w1a:0`,
+  object: 5,
+  content: replies,
+  hello: { v: 1, depth: 2, request: { dtype: "uint8", shape: [8], metaBytesMax: META } },
+} as const;
+const message = {
+  state: "message",
+  sequence: 1,
+  byteLength: 0,
+  shape: null,
+  meta: "",
+  metaIsJson: false,
+  export: null,
+} as const satisfies CallResult<"next">;
+
+function envelope(kind: Kind, number: number): string {
+  const bytes = encodeEnvelope("x", { kind, number }, undefined, META);
+  return Buffer.from(bytes).toString("base64");
+}
+
+type NextCall = Extract<LinkCall, { readonly op: "next" }>;
+type Lie = (link: MachineLink, call: NextCall) => Promise<unknown>;
+
+describe("a bridge whose peer lies about services", { skip: skipWithoutEngines }, () => {
+  let nats: TestNats;
+  let machine: TestMachine;
+  let hub: Hub;
+  let hostile: HostileMachine;
+
+  before(async () => {
+    process.env.UCX_TLS = "tcp";
+    nats = await TestNats.start();
+    machine = await TestMachine.start("one", nats, { args: ["--announce", "*"] });
+    hub = await machine.connect();
+    hostile = await HostileMachine.start(nats);
+    await hostile.announceService(BAIT);
+    await until("the bait is seen", async () => {
+      const asked = await askBait().catch((error) => error);
+      return asked.code === "INVALID_MESSAGE";
+    });
+  });
+  after(async () => {
+    await hostile?.[Symbol.asyncDispose]();
+    await hub?.close();
+    await machine?.[Symbol.asyncDispose]();
+    await nats?.[Symbol.asyncDispose]();
+  });
+  afterEach(async () => {
+    await until("nothing is left", async () => (await hub.list()).length === 0);
+    assert.ok(process.kill(machine.bridgePid, 0), "the bridge is there");
+  });
+
+  it("offers no worker that is not what it claims", async () => {
+    const { hello, content } = claim;
+    const lies: readonly (readonly [string, unknown])[] = [
+      ["INVALID_MESSAGE", {}],
+      ["INVALID_MESSAGE", { ...claim, more: 1 }],
+      ["INVALID_MESSAGE", { ...claim, name: "victim" }],
+      ["INVALID_MESSAGE", { ...claim, name: "other:w1a:0" }],
+      ["INVALID_MESSAGE", { ...claim, name: `${BAIT}:w1a:0:req` }],
+      ["INVALID_MESSAGE", { ...claim, content: { ...content, slotBytes: 9 } }],
+      ["INVALID_MESSAGE", { ...claim, content: { ...content, slots: 2 } }],
+      ["INVALID_MESSAGE", { ...claim, content: { ...content, readersMax: 2 } }],
+      ["MESSAGE_TOO_LARGE", { ...claim, content: { ...content, metaBytesMax: 30 } }],
+      ["PROTOCOL_MISMATCH", { ...claim, hello: null }],
+      ["PROTOCOL_MISMATCH", { ...claim, hello: { ...hello, v: 2 } }],
+      ["PROTOCOL_MISMATCH", { ...claim, hello: { ...hello, depth: 10 ** 6 } }],
+      ["OUT_OF_MEMORY", { ...claim, content: large(2 ** 44) }],
+    ];
+    for (const [code, lie] of lies) {
+      hostile.answer = (_, call) => (call.op === "claim" ? lie : {});
+      await assert.rejects(soon("the bridge answers", askBait()), { code }, JSON.stringify(lie));
+    }
+  });
+
+  it("gives back a worker that was claimed too late", async () => {
+    let isAsked = false;
+    let answer = () => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const left = new Promise<void>((resolve) => {
+      hostile.answer = async (_, call) => {
+        if (call.op === "leave") resolve();
+        if (call.op !== "claim") return {};
+        isAsked = true;
+        await answered;
+        return claim;
+      };
+    });
+    const stop = new AbortController();
+    const asking = askBait(stop.signal);
+    await until("the machine is asked", () => isAsked);
+    stop.abort();
+    await assert.rejects(asking, { code: "ABORTED" });
+    answer();
+    await soon("the worker is given back", left);
+  });
+
+  it("ends a link on which replies are not what they can be", async () => {
+    const lies: readonly unknown[] = [
+      { ...message, meta: envelope("reply", 77) },
+      { ...message, meta: envelope("request", 1) },
+      { ...message, meta: Buffer.from([99, ...new Uint8Array(23)]).toString("base64") },
+      { ...message, meta: Buffer.alloc(3).toString("base64") },
+      { ...message, meta: Buffer.alloc(2000).toString("base64") },
+      { ...message, meta: envelope("reply", 1), byteLength: 9 },
+      { ...message, meta: envelope("reply", 1), shape: [3, 3] },
+      new AnswerWithBytes(
+        { ...message, meta: envelope("reply", 1), byteLength: 4 },
+        new Uint8Array(3),
+      ),
+      { ...message, meta: "", metaIsJson: true },
+    ];
+    for (const lie of lies) {
+      await withClient(async () => lie, JSON.stringify(lie));
+    }
+  });
+
+  it("ends a link on which messages come again", async () => {
+    const first = { ...message, meta: envelope("reply", 1), sequence: 3 };
+    answerWith(async () => first);
+    const client = connectService(hub, BAIT, { machine: "any" });
+    try {
+      (await soon("the reply", client.request(undefined, { meta: 1 }))).release();
+      await machine.says("message 3 comes after 3");
+      await until("the link has ended", () => client.workers === 0);
+    } finally {
+      await client.close();
+    }
+  });
+
+  it("serves no other workers than may be, and each once", async () => {
+    const deadline = new Deadline("claim", {}, 30_000);
+    const { instance } = JSON.parse(
+      Buffer.from((await hostile.store.read("machine.one"))?.value ?? []).toString(),
+    );
+    const link = await hostile.links.to("one", instance, deadline);
+    const call = (service: string) => link.call({ op: "claim", service, except: [] }, deadline);
+    await assert.rejects(call("nothing"), { code: "NOT_FOUND" });
+    await assert.rejects(call("../x"), { code: "INVALID_NAME" });
+    const service = await echo();
+    try {
+      hostile.answer = () => new Promise(() => {});
+      const { channel, ...claimed } = await call("echo");
+      assert.match(claimed.name, /^echo:w/);
+      await link.call({ op: "attach", channel, requests: 1 }, deadline);
+      const again = link.call({ op: "attach", channel, requests: 1 }, deadline);
+      await assert.rejects(again, { code: "INVALID_MESSAGE" });
+      const wrong = link.call({ op: "attach", channel: 999, requests: 1 }, deadline);
+      await assert.rejects(wrong, { code: "NOT_FOUND" });
+      await link.call({ op: "leave", channel }, deadline);
+      await until("the worker is free again", () => service.clients === 0);
+    } finally {
+      await service.close();
+    }
+  });
+
+  it("lets a worker go on when requests of another machine make no sense", async () => {
+    const deadline = new Deadline("claim", {}, 30_000);
+    const { instance } = JSON.parse(
+      Buffer.from((await hostile.store.read("machine.one"))?.value ?? []).toString(),
+    );
+    const link = await hostile.links.to("one", instance, deadline);
+    const service = await echo();
+    try {
+      const lies = [
+        { ...message, sequence: 0, meta: envelope("reply", 1) },
+        { ...message, sequence: 0, meta: Buffer.alloc(24, 255).toString("base64") },
+        { ...message, sequence: 0, meta: "" },
+        { ...message, sequence: 0, meta: envelope("request", 1), byteLength: 99 },
+        { ...message, sequence: 0, meta: envelope("request", 1), export: 7, byteLength: 8 },
+        { state: "no such state" },
+      ];
+      for (const lie of lies) {
+        hostile.answer = (_, call) => {
+          if (call.op === "next") return lie;
+          if (call.op === "send") throw new RangeError("no such bytes");
+          return {};
+        };
+        const channel = await claimEcho(link);
+        await until("the worker has a client", () => service.clients === 1);
+        await link.call({ op: "attach", channel, requests: 1 }, deadline);
+        await until("the link has ended", () => service.clients === 0);
+      }
+      const near = connectService(hub, "echo");
+      try {
+        using reply = await near.request(undefined, { meta: "still there" });
+        assert.equal(reply.json, "still there");
+      } finally {
+        await near.close();
+      }
+    } finally {
+      await service.close();
+    }
+  });
+
+  function askBait(signal?: AbortSignal) {
+    return askForWorker(hub.socketPath, BAIT, [], new Deadline("ask", { signal }, 20_000));
+  }
+
+  /** A worker of the honest machine. */
+  async function echo(): Promise<Service> {
+    const request = { dtype: "uint8", shape: [8] } as const;
+    const service = await serve(hub, "echo", { request }, (it) => ({ meta: it.json ?? null }));
+    return service as unknown as Service;
+  }
+
+  /** Sends a request to the hostile machine, which answers calls for a reply with a lie. */
+  async function withClient(lie: Lie, what: string): Promise<void> {
+    answerWith(lie);
+    const client = connectService(hub, BAIT, { machine: "any", policy: "fail" });
+    try {
+      const asking = client.request(undefined, { meta: 1, timeoutMs: 25_000 });
+      await assert.rejects(soon("the request ends", asking), { code: "PEER_GONE" }, what);
+    } finally {
+      await client.close();
+    }
+    await until("nothing is left of it", async () => (await hub.list()).length === 0);
+  }
+
+  /** Lets the hostile machine offer a worker, and answer as it wants once it has a request. */
+  function answerWith(lie: Lie): void {
+    let onRead = () => {};
+    const isRead = new Promise<void>((resolve) => {
+      onRead = resolve;
+    });
+    hostile.answer = async (link, call) => {
+      if (call.op === "claim") return claim;
+      if (call.op === "attach") {
+        const next = { op: "next", channel: call.requests } as const;
+        link.call(next, new Deadline("read", {}, 20_000)).then(onRead, () => {});
+      }
+      if (call.op !== "next") return {};
+      await isRead;
+      return lie(link, call);
+    };
+  }
+
+  /** Claims the worker of the honest machine, which makes a new offer after each client. */
+  async function claimEcho(link: MachineLink): Promise<number> {
+    const deadline = new Deadline("claim", {}, 30_000);
+    let channel = 0;
+    await until("the worker has an offer", async () => {
+      const claimed = link.call({ op: "claim", service: "echo", except: [] }, deadline);
+      channel = await claimed.then((it) => it.channel).catch(() => 0);
+      return channel !== 0;
+    });
+    return channel;
+  }
+
+  function large(byteLength: number) {
+    return { ...replies, shape: [byteLength], slotBytes: byteLength, slotStride: byteLength };
+  }
+});

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { announcedOf } from "../../../src/bridge/local-names.js";
+import type { ObjectSummary } from "../../../src/wire/messages.js";
+import {
+  channelContent,
+  channelOf,
+  hostArray,
+  timelineDescriptor,
+} from "../../support/messages.js";
+
+const BRIDGE = 1000;
+const OTHER = 1001;
+
+const own: ObjectSummary = {
+  name: "frame",
+  object: 1,
+  published: true,
+  lifetime: "held",
+  sharing: { with: "private", access: "read" },
+  leases: 1,
+  ownerPid: 7,
+  ownerUid: BRIDGE,
+  hasMemory: true,
+  createdAtMs: 1,
+  unheldSinceMs: null,
+  descriptor: hostArray,
+};
+const wished = { with: "private", access: "read", machines: true } as const;
+const forGroup = { with: "group", access: "read" } as const;
+
+function announced(objects: readonly Partial<ObjectSummary>[], pattern: RegExp = /^$/) {
+  const all = objects.map((it) => ({ ...own, ...it }));
+  const rule = { isAnnounced: (name: string) => pattern.test(name), uid: BRIDGE };
+  const { names, services } = announcedOf(all, "one", rule);
+  return { names: [...names.keys()], services: [...services] };
+}
+
+describe("what a bridge announces", () => {
+  it("is what an owner wishes, or what matches the pattern of the bridge's user", () => {
+    assert.deepEqual(announced([{}]).names, []);
+    assert.deepEqual(announced([{}], /frame/).names, ["frame"]);
+    assert.deepEqual(announced([{ sharing: wished }]).names, ["frame"]);
+    assert.deepEqual(announced([{ sharing: { ...wished, machines: false } }]).names, []);
+  });
+
+  it("has a private object of another user only by that user's wish", () => {
+    const ownerUid = OTHER;
+    assert.deepEqual(announced([{ ownerUid }], /./).names, []);
+    assert.deepEqual(announced([{ ownerUid, sharing: forGroup }], /./).names, ["frame"]);
+    assert.deepEqual(announced([{ ownerUid, sharing: wished }]).names, ["frame"]);
+  });
+
+  it("has no copies, timelines, unpublished objects or objects without memory", () => {
+    const replicaOf = { machine: "other", object: 5 };
+    const descriptor = { ...hostArray, replicaOf };
+    const objects = [
+      { descriptor },
+      { descriptor: timelineDescriptor },
+      { published: false },
+      { hasMemory: false },
+    ];
+    assert.deepEqual(announced(objects, /./).names, []);
+  });
+
+  it("has services instead of the channels of their links", () => {
+    const descriptor = channelOf(channelContent);
+    const objects = [
+      { name: "double:wab1:0", descriptor },
+      { name: "double:wab1:1", descriptor },
+      { name: "double:wab1:1:req", descriptor },
+      { name: "triple:wab2:0", descriptor, sharing: wished },
+      { name: "other:wab3:0:req", descriptor, sharing: wished },
+      { name: "frames", descriptor },
+    ];
+    assert.deepEqual(announced(objects, /^(double|frames)$/), {
+      names: ["frames"],
+      services: ["double", "triple"],
+    });
+  });
+});

@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { CudaIpcError, hasCode } from "../../../../src/base/errors.js";
+import { PullSession } from "../../../../src/bridge/local/pull-session.js";
+import type { FetchTable, PullOptions } from "../../../../src/bridge/transfer/fetch-table.js";
+import type { PeerClient } from "../../../../src/peer/peer-listener.js";
+import { until } from "../../../support/until.js";
+
+const done = { state: "done", machine: null, byteLength: 1 } as const;
+const fetching = { state: "fetching", machine: "two", doneBytes: 0, totalBytes: 9 } as const;
+
+/** A process that reads so many answers, and then no more. */
+function session(reads: number, pull: (options: PullOptions) => Promise<typeof done>) {
+  const refusals: unknown[] = [];
+  const client = {
+    send: () => {
+      reads -= 1;
+      if (reads < 0) throw new CudaIpcError("LIMIT_EXCEEDED", "Cannot send a message: full");
+    },
+    refuse: (error: unknown) => refusals.push(error),
+  } as unknown as PeerClient;
+  const fetches = { pull: (_: string, options: PullOptions) => pull(options) };
+  const request = { v: 1, op: "pull", name: "x", wait: true } as const;
+  return { refusals, session: new PullSession(client, fetches as unknown as FetchTable, request) };
+}
+
+describe("PullSession", () => {
+  it("refuses a process that has not read its answers when the pull is done", async () => {
+    const { refusals } = session(0, async () => done);
+    await until("it is refused", () => refusals.length > 0);
+    assert.ok(hasCode(refusals[0], "LIMIT_EXCEEDED"));
+  });
+
+  it("refuses a process that has not read its answers when a timer sends the next", async () => {
+    let tell = () => {};
+    const { refusals, session: asked } = session(1, ({ onState }) => {
+      tell = () => onState(fetching);
+      tell();
+      return new Promise(() => {});
+    });
+    asked.next();
+    tell();
+    await until("it is refused", () => refusals.length > 0);
+    assert.equal(refusals.length, 1);
+    asked.end();
+  });
+});

@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type DetailSources, detailPage } from "../../../../src/cli/dashboard/detail-pages.js";
+import { LookHistory } from "../../../../src/cli/dashboard/look-history.js";
+import { recordLook } from "../../../../src/cli/dashboard/recorded-looks.js";
+import { type Look, lookAt } from "../../../../src/cli/top/view.js";
+import { ratesBetween } from "../../../../src/watch/rates.js";
+import type { Snapshot } from "../../../../src/watch/snapshot.js";
+import { snapshotOf, watchedChannel, watchedClient, watchedObject } from "../../watch/samples.js";
+
+/** A channel at the moment, whose reader has this session. */
+function moment(monotonicMs: number, committed: number, session: number): Snapshot {
+  const holder = { pid: 7, program: "viewer", access: "read", sinceMs: 1, session } as const;
+  const readers = watchedChannel().readers.map((one) => ({ ...one, behind: committed / 10 }));
+  return snapshotOf({
+    monotonicMs,
+    channels: [watchedChannel({ committed, readers })],
+    objects: [watchedObject({ object: 2, holders: [{ ...holder, role: "reader", place: 0 }] })],
+    clients: [watchedClient({ session, program: "viewer", command: "python viewer.py" })],
+  });
+}
+
+function sources(snapshots: readonly Snapshot[]): DetailSources {
+  const history = new LookHistory();
+  let look: Look = lookAt(snapshotOf(), undefined);
+  for (const [i, snapshot] of snapshots.entries()) {
+    const before = snapshots[i - 1];
+    const rates = before === undefined ? undefined : ratesBetween(before, snapshot);
+    look = lookAt(snapshot, rates);
+    recordLook(history, look);
+  }
+  return { look, history, slotUse: () => undefined };
+}
+
+function page(kind: string, id: string, from: DetailSources) {
+  const { status, body } = detailPage(new URLSearchParams({ kind, id }), from);
+  return status === 200 ? JSON.parse(String(body)) : status;
+}
+
+function line(charts: { title: string; lines: { values: unknown }[] }[], title: string) {
+  return charts.find((chart) => chart.title.startsWith(title))?.lines[0]?.values;
+}
+
+describe("detailPage", () => {
+  it("has the rates of a channel and the lag of its readers over time", () => {
+    const from = sources([moment(1000, 100, 5), moment(2000, 150, 5), moment(3000, 250, 5)]);
+    const { title, charts, parties, agesMs } = page("channel", "2", from);
+    assert.equal(title, "numbers");
+    assert.deepEqual(agesMs, [2000, 1000, 0]);
+    assert.deepEqual(line(charts, "Messages"), [null, 50, 100]);
+    assert.deepEqual(line(charts, "Lag"), [10, 15, 25]);
+    const [{ who, command, behind, session }] = parties;
+    assert.deepEqual(
+      { who, command, behind, session },
+      { who: "viewer 7", command: "python viewer.py", behind: 25, session: 5 },
+    );
+  });
+
+  it("does not give a reader the line of another one that had its seat", () => {
+    const from = sources([moment(1000, 100, 5), moment(2000, 100, 6)]);
+    assert.deepEqual(line(page("channel", "2", from).charts, "Lag"), [null, 10]);
+  });
+
+  it("leaves a gap while the hub does not answer, and says so", () => {
+    const { hub, ...rest } = moment(2000, 100, 5);
+    const silent = { ...rest, hub: { ...hub, answers: false, reason: "it was stopped" } };
+    const { charts, hubAnswers } = page("channel", "2", sources([moment(1000, 100, 5), silent]));
+    assert.equal(hubAnswers, false);
+    assert.deepEqual(line(charts, "Lag"), [10, null]);
+  });
+
+  it("limits the facts of a client that holds many objects", () => {
+    const objects = Array.from({ length: 100 }, (_, i) => watchedObject({ object: i + 1 }));
+    const client = watchedClient({ session: 3, objects: objects.map(({ object }) => object) });
+    const { facts, client: meant } = page(
+      "client",
+      "3",
+      sources([snapshotOf({ objects, clients: [client] })]),
+    );
+    assert.deepEqual(facts.at(-1), ["", "and 47 more"]);
+    assert.equal(meant.session, 3);
+  });
+
+  it("answers 404 for what is not there", () => {
+    const from = sources([moment(1000, 100, 5)]);
+    for (const [kind, id] of [
+      ["channel", "3"],
+      ["channel", ""],
+      ["service", "x"],
+      ["device", "x"],
+      ["client", "-1"],
+      ["constructor", "2"],
+    ] as const)
+      assert.equal(page(kind, id, from), 404, `${kind} ${id}`);
+  });
+});

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { LookHistory } from "../../../../src/cli/dashboard/look-history.js";
+
+function look(history: LookHistory, atMs: number, values: Record<string, number>): void {
+  history.begin(atMs);
+  for (const [name, value] of Object.entries(values)) history.put(name, value);
+}
+
+describe("LookHistory", () => {
+  it("keeps the latest looks, and null where a line has no value", () => {
+    const history = new LookHistory({ looksMax: 3 });
+    assert.deepEqual(history.agesMs(), []);
+    assert.deepEqual(history.values("a"), []);
+    look(history, 1000, { a: 1 });
+    look(history, 2000, { b: 5 });
+    assert.deepEqual(history.values("a"), [1, null]);
+    look(history, 3000, { a: 3 });
+    look(history, 4500, { a: 1 / 3 });
+    assert.deepEqual(history.agesMs(), [2500, 1500, 0]);
+    assert.deepEqual(history.values("a"), [null, 3, 0.3333]);
+    assert.deepEqual(history.values("b"), [5, null, null]);
+    assert.deepEqual(history.values("other"), [null, null, null]);
+  });
+
+  it("forgets a line whose values are all gone, which makes room for another", () => {
+    const history = new LookHistory({ looksMax: 2, linesMax: 1 });
+    look(history, 1, { a: 1, b: 2 });
+    assert.deepEqual(history.values("b"), [null], "there is no room");
+    look(history, 2, {});
+    look(history, 3, { b: 4 });
+    assert.deepEqual(history.values("a"), [null, null]);
+    assert.deepEqual(history.values("b"), [null, 4]);
+  });
+
+  it("leaves a gap for what is not known", () => {
+    const history = new LookHistory();
+    history.begin(1);
+    history.put("a", undefined);
+    assert.deepEqual(history.values("a"), [null]);
+  });
+});
