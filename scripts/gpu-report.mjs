@@ -198,7 +198,9 @@ function benchmarks() {
     ...env,
     UV_THREADPOOL_SIZE: String(Math.max(4, Math.min(16, availableParallelism()))),
   };
+  const only = (process.env.BENCH_ONLY ?? "").split(" ").filter((it) => it !== "");
   const args = ["build/bench/main.js", "--device", "cuda:0", "--json", json];
+  for (const name of only) args.push("--only", name);
   const result = spawnSync(process.execPath, args, {
     env: pool,
     encoding: "utf8",

@@ -2,7 +2,8 @@
 # Runs this bundle on a machine with a GPU, and writes gpu-report.json.
 # Usage: sh run.sh [OUTPUT-FOLDER]
 # PARTS="suites mps demos python bench" chooses what runs, by default "suites demos".
-# MPS=1 and BENCH=1 add one part each (scripts/gpu-report.mjs).
+# MPS=1 and BENCH=1 add one part each (scripts/gpu-report.mjs). BENCH_ONLY="machines put" chooses
+# benchmarks.
 set -u
 bundle=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$bundle/out}
