@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -52,10 +53,9 @@ def ask_for_worker(
             )
         unwanted = list(known)[:LIMIT_FAR_WORKERS]
         request = {"v": 1, "op": "worker", "service": service, "except": unwanted}
-        try:
+        # WHY suppressed: the bridge says why before it closes the connection.
+        with contextlib.suppress(OSError):
             bridge.send(json.dumps(request).encode(), socket.MSG_NOSIGNAL)
-        except OSError:
-            pass  # it says why before it closes the connection
         return _offer_of(path, _packet(bridge, path, deadline))
 
 

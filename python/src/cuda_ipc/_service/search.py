@@ -148,7 +148,7 @@ class WorkerSearch:
             workers.discard(offer.worker)
             if self._is_closed or not self._wants(offer.worker):
                 continue
-            found |= self._use(offer.worker, lambda limit, offer=offer: (offer, None))
+            found |= self._use(offer.worker, _given(offer))
         for worker in workers:
             if self._wants(worker):
                 self._has_no_offer(worker)
@@ -162,9 +162,7 @@ class WorkerSearch:
         known = self._far_workers() if self._far_workers is not None else []
         return ask_for_worker(self._hub.socket_path, self._service, known, limit)
 
-    def _use(
-        self, what: str, find: Callable[[Deadline], tuple[FoundOffer, str | None]]
-    ) -> bool:
+    def _use(self, what: str, find: Callable[[Deadline], tuple[FoundOffer, str | None]]) -> bool:
         """Claims an offer. Keeps why that could not be done, as the reason of `what`."""
         limit = Deadline(f'connect to a worker of "{self._service}"', DEFAULT_MS_REQUEST / 1000)
         with self._changed:
@@ -197,6 +195,10 @@ class WorkerSearch:
         )
         with self._changed:
             self._unusable[worker] = CudaIpcError("READERS_FULL", message)
+
+
+def _given(offer: FoundOffer) -> Callable[[Deadline], tuple[FoundOffer, str | None]]:
+    return lambda _: (offer, None)
 
 
 def _words(error: CudaIpcError) -> str:
