@@ -58,7 +58,7 @@ export interface ObservedMessage {
   /** When it was committed, in Unix milliseconds, by the writer's clock. */
   readonly timestampMs: number;
   readonly byteLength: number;
-  /** A copy. */
+  /** A copy of its beginning. */
   readonly meta: Uint8Array;
 }
 
@@ -124,10 +124,11 @@ export class ChannelObserver {
   /**
    * The latest complete messages, newest first. Leaves out those whose slots the writer may be
    * writing again.
+   * @param metaBytesMax of each message. WHY: its writer chooses how much there is to copy.
    * @throws CLOSED
    * @internal
    */
-  messages(countMax: number): ObservedMessage[] {
+  messages(countMax: number, metaBytesMax: number): ObservedMessage[] {
     this.#checkOpen();
     const words = this.#words;
     const { slots } = this.#shape;
@@ -139,7 +140,7 @@ export class ChannelObserver {
       if (!words.isCommitted(slot, position)) continue;
       const header = words.header(slot);
       if (contradictionOf(header, words.facts, position) !== undefined) continue;
-      const meta = words.meta(slot, header.metaBytes).slice();
+      const meta = words.meta(slot, Math.min(header.metaBytes, metaBytesMax)).slice();
       // SYNC: after the copy. The writer raises the limit before it writes a header.
       if (words.limit > position + slots || !words.isCommitted(slot, position)) break;
       const { timestampMs, byteLength } = header;

@@ -57,6 +57,21 @@ export interface Libucp {
     mask: bigint,
     params: Uint8Array,
   ): RequestPointer;
+  /** Takes an unexpected message out of the queue if `remove` is 1. Returns 0 if there is none. */
+  ucp_tag_probe_nb(
+    worker: bigint,
+    tag: bigint,
+    mask: bigint,
+    remove: number,
+    info: BigUint64Array,
+  ): bigint | number;
+  ucp_tag_msg_recv_nbx(
+    worker: bigint,
+    buffer: Address,
+    byteLength: number,
+    message: bigint | number,
+    params: Uint8Array,
+  ): RequestPointer;
   ucp_tag_recv_request_test(request: bigint, info: BigUint64Array): Status;
   ucp_request_check_status(request: bigint): Status;
   ucp_request_cancel(worker: bigint, request: bigint): void;
@@ -83,6 +98,8 @@ const symbols: Readonly<Record<keyof Libucp, readonly [result: string, ...parame
     ucp_ep_close_nbx: ["uint64_t", "uint64_t", "void*"],
     ucp_tag_send_nbx: ["uint64_t", "uint64_t", "void*", "size_t", "uint64_t", "void*"],
     ucp_tag_recv_nbx: ["uint64_t", "uint64_t", "void*", "size_t", "uint64_t", "uint64_t", "void*"],
+    ucp_tag_probe_nb: ["uint64_t", "uint64_t", "uint64_t", "uint64_t", "int", "void*"],
+    ucp_tag_msg_recv_nbx: ["uint64_t", "uint64_t", "void*", "size_t", "uint64_t", "void*"],
     ucp_tag_recv_request_test: ["int8_t", "uint64_t", "void*"],
     ucp_request_check_status: ["int8_t", "uint64_t"],
     ucp_request_cancel: ["void", "uint64_t", "uint64_t"],

@@ -55,8 +55,11 @@ export class UcxWorker {
   readonly #watch: FdWatch;
   readonly #fd: OwnedFd;
   readonly #requests: PendingRequests;
+  /** `ucp_tag_recv_info_t` of the latest dropped message. */
+  readonly #probed = new BigUint64Array(new ArrayBuffer(16));
   #endpoint: { readonly handle: bigint; unregister(): void } | undefined;
   #onFailure: ((failure: CudaIpcError) => void) | undefined;
+  #unaskedBits = 0n;
   #scheduled = false;
   #open = true;
 
@@ -151,6 +154,15 @@ export class UcxWorker {
   }
 
   /**
+   * From now on drops each message whose tag has these bits and that nothing waits for when it
+   * comes. WHY: UCX would keep its bytes until the end of the worker, and its sender would wait.
+   */
+  dropUnasked(bits: bigint): void {
+    this.#unaskedBits = bits;
+    this.#schedule();
+  }
+
+  /**
    * Ends everything that is under way, with CLOSED, and frees the worker. Afterwards UCX touches no
    * memory that it was given.
    */
@@ -200,12 +212,32 @@ export class UcxWorker {
     while (busy && performance.now() < endMs) {
       busy = this.#functions.ucp_worker_progress(this.#handle) !== 0;
       this.#requests.poll();
+      this.#drop();
     }
     if (!this.#open) return;
     // SYNC: arming fails if something happened since the last progress, so nothing is missed.
     if (busy || this.#functions.ucp_worker_arm(this.#handle) === ucsStatus.UCS_ERR_BUSY)
       this.#schedule();
     else this.#watch.setAwaited(true);
+  }
+
+  #drop(): void {
+    const bits = this.#unaskedBits;
+    if (bits === 0n) return;
+    const { ucp_tag_probe_nb, ucp_tag_msg_recv_nbx } = this.#functions;
+    for (;;) {
+      const message = ucp_tag_probe_nb(this.#handle, bits, bits, 1, this.#probed);
+      if (BigInt(message) === 0n) return;
+      const pointer = ucp_tag_msg_recv_nbx(
+        this.#handle,
+        NOWHERE.address,
+        0,
+        message,
+        receiveParams,
+      );
+      // Rejects, because the message is longer than nothing.
+      this.#settled("drop", pointer, NOWHERE).catch(() => {});
+    }
   }
 
   /** Runs inside a call of UCX, so it only schedules. */
@@ -237,6 +269,9 @@ export class UcxWorker {
     if (!this.#open) throw closedWorker();
   }
 }
+
+/** Where bytes go that nobody asked for. */
+const NOWHERE = memoryOf(new Uint8Array(new ArrayBuffer(8)));
 
 const ALL_BITS = 0xffff_ffff_ffff_ffffn;
 

@@ -54,7 +54,7 @@ export class WatchedChannels {
     const { observer } = channel;
     try {
       const meanBytes = observer.meanByteLength(AVERAGED);
-      const lastMessageAtMs = observer.messages(1)[0]?.timestampMs;
+      const lastMessageAtMs = observer.messages(1, 0)[0]?.timestampMs;
       return { object, name, ...observer.statistics(), meanBytes, lastMessageAtMs };
     } catch (error) {
       return { object, name, unreadable: messageOf(error) };

@@ -5,7 +5,7 @@
 
 import { limits } from "../base/limits.js";
 import type { ChannelObserver, ObservedMessage } from "../channel/channel-observer.js";
-import { type Kind, ReceivedEnvelope } from "../service/envelope.js";
+import { ENVELOPE_BYTES, type Kind, ReceivedEnvelope } from "../service/envelope.js";
 import { linkNameOf } from "../service/service-names.js";
 import type { Latency, WatchedObject, WatchedService } from "./snapshot.js";
 
@@ -78,9 +78,12 @@ function serviceOf(name: string, links: readonly Link[]): WatchedService {
 function factsOf(requests: ChannelObserver, replies: ChannelObserver) {
   // WHY the requests first: an answer that comes meanwhile is then seen with its request.
   const { readers, slots } = requests.statistics();
-  const sent = requests.messages(MESSAGES_MAX);
+  const sent = requests.messages(MESSAGES_MAX, ENVELOPE_BYTES);
   const answers = new Map(
-    sentIn(replies.messages(MESSAGES_MAX)).map(({ number, timestampMs }) => [number, timestampMs]),
+    sentIn(replies.messages(MESSAGES_MAX, ENVELOPE_BYTES)).map(({ number, timestampMs }) => [
+      number,
+      timestampMs,
+    ]),
   );
   // The worker releases its slots in order, so no request before these is under way.
   const open = requestsIn(sent.slice(0, readers[0]?.behind ?? 0));

@@ -28,8 +28,10 @@ import {
 } from "../../wire/link-messages.js";
 import { FRAME_BYTES_MAX, type FrameSeal } from "./frame-seal.js";
 
-/** The tag of all frames. Tags of bytes begin with a one. */
+/** The tag of all frames. */
 const FRAME_TAG = 1n;
+/** The bit that all tags of bytes have. Each is made by the side that receives. */
+const BYTES_TAG = 1n << 63n;
 /** Frames that may come in while earlier ones are handled. UCX keeps further ones itself. */
 const FRAMES_POSTED = 8;
 const LOOK_MS = 1000;
@@ -83,9 +85,9 @@ export class MachineLink {
   readonly #look: NodeJS.Timeout;
   #lastId = 0;
   #heardMs = performance.now();
-  /** Calls and messages of bytes that the other side owes. */
+  /** Calls and messages of bytes that the other side owes, and those that it has to take. */
   #owed = 0;
-  /** When the other side last gave something that it owed, or began to owe. */
+  /** When the other side last gave or took something that it owed, or began to owe. */
   #paidMs = 0;
   /** Calls of the other side whose answers have not been sent. */
   #answering = 0;
@@ -97,6 +99,7 @@ export class MachineLink {
     this.#worker = worker;
     this.#seal = seal;
     this.server = server;
+    worker.dropUnasked(BYTES_TAG);
     this.#look = setInterval(() => this.#checkHeard(), LOOK_MS);
     this.#look.unref();
     void this.#receiveFrames();
@@ -175,11 +178,16 @@ export class MachineLink {
   /** Resolves when UCX needs the bytes no more. @throws PEER_GONE */
   async sendBytes(bytes: UcxMemory, tag: string): Promise<void> {
     this.#checkOpen();
+    // WHY owed: a machine that takes nothing would keep the memory from which UCX sends.
+    this.#owes();
     try {
       await this.#worker.send(bytes, BigInt(`0x${tag}`));
       this.#heard();
+      this.#paid();
     } catch (error) {
       throw this.#ended ?? error;
+    } finally {
+      this.#owed -= 1;
     }
   }
 
@@ -308,7 +316,9 @@ export class MachineLink {
     if (nowMs - this.#heardMs >= limit)
       this.end(peerGone(this.machine, `nothing came from it for ${limit / 1000} s`));
     else if (this.#owed > 0 && nowMs - this.#paidMs >= limit)
-      this.end(peerGone(this.machine, `it has sent nothing that was asked for ${limit / 1000} s`));
+      this.end(
+        peerGone(this.machine, `it has sent or taken nothing that it should for ${limit / 1000} s`),
+      );
   }
 
   #checkOpen(): void {

@@ -98,10 +98,9 @@ export class LocalServer {
     const deadline = new Deadline(`use service "${service}"`, limit, defaults.requestTimeoutMs);
     this.#answers.workers
       .offer({ service, except }, deadline)
-      .then(
-        ({ name, worker, machine }) => client.send({ v: 1, ok: true, name, worker, machine }),
-        (error) => (wish.signal.aborted ? undefined : client.refuse(error)),
-      )
+      .then(({ name, worker, machine }) => client.send({ v: 1, ok: true, name, worker, machine }))
+      // Also if it does not read.
+      .catch((error) => (wish.signal.aborted ? undefined : client.refuse(error)))
       .finally(() => this.#wishes.delete(client));
   }
 

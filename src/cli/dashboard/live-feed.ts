@@ -3,6 +3,7 @@
  * share one look at the hub, and nobody looks while no page is open.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { printable } from "../../base/printable.js";
 import type { HubWatch } from "../../watch/hub-watch.js";
 import { ratesBetween } from "../../watch/rates.js";
 import type { WatchedObject } from "../../watch/snapshot.js";
@@ -38,7 +39,7 @@ export class LiveFeed {
     const sent = new Map<number, WatchedObject>();
     while (!signal.aborted) {
       const look = await this.#latest();
-      for (const event of eventsOf(look, sent)) await write(`data: ${JSON.stringify(event)}\n\n`);
+      for (const event of eventsOf(look, sent)) await write(eventText(event));
       // Rates need two looks.
       const pauseMs = look.rates === undefined ? INTERVAL_MS * 0.6 : INTERVAL_MS;
       await sleep(pauseMs, undefined, { signal }).catch(() => {});
@@ -78,6 +79,13 @@ export class LiveFeed {
     recordLook(this.#history, this.#look);
     return this.#look;
   }
+}
+
+/** A server-sent event. Names of programs and the like cannot reverse the text beside them. */
+export function eventText(event: object): string {
+  const shown = (_: string, value: unknown) =>
+    typeof value === "string" ? printable(value) : value;
+  return `data: ${JSON.stringify(event, shown)}\n\n`;
 }
 
 /**

@@ -47,10 +47,17 @@ function escaped(text: string): string {
 /** Most labels have none of these. */
 const SPECIAL = /[\\\n"\ud800-\udfff]/;
 
-/** WHY through bytes: half of a surrogate pair has no form in UTF-8. */
+/**
+ * As UTF-8 has it. WHY through bytes: half of a surrogate pair has no form there, so two labels that
+ * differ in it only are the same to Prometheus.
+ */
+export function wellFormed(text: string): string {
+  return Buffer.from(text).toString();
+}
+
 function quoted(text: string): string {
   if (!SPECIAL.test(text)) return text;
-  return escaped(Buffer.from(text).toString()).replaceAll('"', '\\"');
+  return escaped(wellFormed(text)).replaceAll('"', '\\"');
 }
 
 function numberText(value: number): string {

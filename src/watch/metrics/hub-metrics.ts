@@ -2,6 +2,7 @@
 import { removalOf } from "../removal.js";
 import type { Snapshot, WatchedDevice } from "../snapshot.js";
 import type { Family, Labels } from "./exposition.js";
+import type { Chosen } from "./own-series.js";
 
 type Status = NonNullable<Snapshot["hub"]["status"]>;
 
@@ -68,7 +69,10 @@ function limitSamples({ limits }: Status): Family["samples"] {
   });
 }
 
-export function deviceMetrics({ devices, gpusUnknown }: Snapshot): Family[] {
+export function deviceMetrics(
+  { gpusUnknown }: Snapshot,
+  { own: devices }: Chosen<WatchedDevice>,
+): Family[] {
   const of = (name: string, help: string, value: (device: WatchedDevice) => number | undefined) =>
     gauge(
       `device_memory_${name}_bytes`,
@@ -94,8 +98,14 @@ export function deviceMetrics({ devices, gpusUnknown }: Snapshot): Family[] {
 }
 
 /** Memory of the objects that this user may see. */
-export function heldMetrics({ devices, objects }: Snapshot): Family[] {
+export function heldMetrics(
+  { objects }: Snapshot,
+  { own: devices }: Chosen<WatchedDevice>,
+): Family[] {
   const unheld = objects.filter(({ leases }) => leases === 0);
+  const bytes = new Map<string, number>();
+  for (const object of unheld)
+    bytes.set(object.device, (bytes.get(object.device) ?? 0) + removalOf(object).bytes);
   return [
     gauge(
       "held_bytes",
@@ -106,11 +116,10 @@ export function heldMetrics({ devices, objects }: Snapshot): Family[] {
     gauge(
       "unheld_bytes",
       "Memory that `cuda-ipc gc` would free.",
-      devices.map(({ device }) => {
-        const there = unheld.filter((object) => object.device === device);
-        const value = there.reduce((sum, object) => sum + removalOf(object).bytes, 0);
-        return { labels: deviceLabels(device), value };
-      }),
+      devices.map(({ device }) => ({
+        labels: deviceLabels(device),
+        value: bytes.get(device) ?? 0,
+      })),
     ),
   ];
 }

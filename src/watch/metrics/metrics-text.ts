@@ -50,7 +50,9 @@ export class MetricsText {
 
   #families(snapshot: Snapshot): Family[] {
     const { hub, objects } = snapshot;
-    const always = [...upMetrics(snapshot), ...deviceMetrics(snapshot)];
+    // The host and the GPUs of this machine come first. Others are what clients claim.
+    const devices = firstOf(snapshot.devices, () => 0);
+    const always = [...upMetrics(snapshot), ...deviceMetrics(snapshot, devices)];
     // Everything else is what was known before.
     if (!hub.answers || hub.status === undefined) return always;
     const programs = firstOf(programsOf(snapshot), oldestFirst);
@@ -67,6 +69,7 @@ export class MetricsText {
     const services = firstOf(snapshot.services, () => 0);
     const unreadable = snapshot.channels.filter((channel) => channel.unreadable !== undefined);
     const leftOut = {
+      device: devices,
       object: largest,
       program: programs,
       channel: channels,
@@ -76,7 +79,7 @@ export class MetricsText {
     return [
       ...always,
       ...hubMetrics(hub.status),
-      ...heldMetrics(snapshot),
+      ...heldMetrics(snapshot, devices),
       ...objectMetrics(largest),
       ...programMetrics(programs),
       ...channelMetrics(channels),

@@ -34,6 +34,21 @@ function channelIn({ channels }: Snapshot, name: string) {
 describe("HubWatch", () => {
   checkLeaks();
 
+  it("copies no more of a message's meta than it needs", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    const metaBytesMax = 64 * 1024;
+    using channel = await hub.createChannel("large", { ...MESSAGE, slots: 2, metaBytesMax });
+    using slot = await channel.loan();
+    slot.commit({ meta: new Uint8Array(metaBytesMax).fill(7) });
+    using watched = await hub.observeChannel("large");
+    for (const wanted of [0, 24]) {
+      const [message] = watched.messages(1, wanted);
+      assert.deepEqual(message?.meta, new Uint8Array(wanted).fill(7));
+      assert.equal(message?.meta.buffer.byteLength, wanted);
+    }
+  });
+
   it("has each object with its holders, and leaves out itself", async () => {
     await using testHub = await TestHub.start();
     await using watch = watchOf(testHub.socket);

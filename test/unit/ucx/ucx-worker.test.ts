@@ -89,6 +89,24 @@ describe("a worker of UCX", { skip: skipWithoutUcx() }, () => {
     other.close();
   });
 
+  it("drops messages that nothing waits for, so that their senders go on", async () => {
+    const { one, other } = connected();
+    const bits = 1n << 63n;
+    other.dropUnasked(bits);
+    const cancelled = other.receive(memoryOf(outside(5_000_000)), bits | 1n);
+    cancelled.cancel();
+    await assert.rejects(cancelled.byteLength, { code: "ABORTED" });
+    for (const byteLength of [0, 1, 8000, 5_000_000])
+      await one.send(memoryOf(outside(byteLength)), bits | 1n);
+    const kept = other.receive(memoryOf(outside(3)), bits | 1n);
+    await one.send(memoryOf(outside(3)), bits | 1n);
+    assert.equal(await kept.byteLength, 3);
+    await one.send(memoryOf(outside(4)), 1n);
+    assert.equal(await other.receive(memoryOf(outside(4)), 1n).byteLength, 4);
+    one.close();
+    other.close();
+  });
+
   it("says that the other side is gone", async () => {
     const { one, other, failures } = connected();
     const receive = other.receive(memoryOf(outside(1)), 1n);

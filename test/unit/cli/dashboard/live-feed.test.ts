@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { eventsOf } from "../../../../src/cli/dashboard/live-feed.js";
+import { eventsOf, eventText } from "../../../../src/cli/dashboard/live-feed.js";
 import { lookAt } from "../../../../src/cli/top/view.js";
 import type { WatchedObject } from "../../../../src/watch/snapshot.js";
 import { snapshotOf, watchedObject } from "../../watch/samples.js";
@@ -33,5 +33,14 @@ describe("eventsOf", () => {
     );
     assert.ok(event !== undefined && "gone" in event);
     assert.deepEqual(event.gone, [1]);
+  });
+});
+
+describe("eventText", () => {
+  it("escapes what would reverse or hide other text of a page", () => {
+    const clients = [{ program: "\u202egnp.exe\u0007", pid: 5 }];
+    const [, data = ""] = /^data: (.*)\n\n$/.exec(eventText({ clients })) ?? [];
+    const program = "\\u202egnp.exe\\u0007";
+    assert.deepEqual(JSON.parse(data), { clients: [{ program, pid: 5 }] });
   });
 });

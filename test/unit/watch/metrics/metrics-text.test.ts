@@ -97,6 +97,32 @@ describe("the metrics of a snapshot", () => {
     assert.equal(sampleOf(text, "cuda_ipc_unheld_bytes", 'device="host"'), allocationByteLength);
   });
 
+  it("have no more devices than a limit, whatever clients claim", () => {
+    const max = limits.metricsSeriesMax;
+    const claimed = Array.from({ length: max + 4 }, (_, index) => `GPU-${index}`);
+    const objects = claimed.map((device, index) =>
+      watchedObject({ object: index + 1, device, leases: 0, unheldSinceMs: 5 }),
+    );
+    const unknown = { model: undefined, totalBytes: undefined, usedBytes: undefined };
+    const devices = ["host", ...claimed].map((device) => {
+      return { ...unknown, device, heldBytes: 1, othersBytes: undefined, processes: [] };
+    });
+    const text = new MetricsText().of(answering({ objects, devices }));
+    assert.equal(seriesOf(text, "cuda_ipc_held_bytes"), max);
+    assert.equal(seriesOf(text, "cuda_ipc_unheld_bytes"), max);
+    assert.equal(sampleOf(text, "cuda_ipc_held_bytes", 'device="host"'), 1);
+    assert.equal(sampleOf(text, "cuda_ipc_series_left_out", 'of="device"'), 5);
+  });
+
+  it("have one time series for programs whose names differ in no character of UTF-8", () => {
+    const clients = ["\ud800", "\udfff"].map((program, session) =>
+      watchedClient({ session, program }),
+    );
+    const text = new MetricsText().of(answering({ clients }));
+    assert.equal(seriesOf(text, "cuda_ipc_program_clients"), 1);
+    assert.equal(sampleOf(text, "cuda_ipc_program_clients", 'program="\ufffd"'), 2);
+  });
+
   it("give the largest objects time series of their own, and say what they left out", () => {
     const max = limits.metricsSeriesMax;
     const objects = Array.from({ length: max + 5 }, (_, index) =>

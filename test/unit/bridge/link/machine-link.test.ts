@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { defaults } from "../../../../src/base/limits.js";
+import type { FrameSeal } from "../../../../src/bridge/link/frame-seal.js";
+import { type LinkServer, MachineLink } from "../../../../src/bridge/link/machine-link.js";
+import { memoryOf, type UcxWorker } from "../../../../src/ucx/ucx-worker.js";
+
+const hello = new TextEncoder().encode(JSON.stringify({ id: 1, op: "hello" }));
+
+describe("MachineLink", () => {
+  it("ends when the other machine goes on to talk, and takes no bytes", async (t) => {
+    t.mock.timers.enable({ apis: ["setInterval"] });
+    let nowMs = 0;
+    t.mock.method(performance, "now", () => nowMs);
+    let talk = () => {};
+    let heard = 0;
+    const worker = {
+      dropUnasked: () => {},
+      receive: () => ({
+        byteLength: new Promise<number>((resolve) => {
+          if (heard === 0) talk = () => resolve(hello.byteLength);
+          heard += 1;
+        }),
+        cancel: () => {},
+      }),
+      send: (_: unknown, tag: bigint) => (tag === 1n ? Promise.resolve() : new Promise(() => {})),
+      close: () => {},
+    } as unknown as UcxWorker;
+    const seal = { open: () => hello, seal: (json: Uint8Array) => json } as unknown as FrameSeal;
+    const server = { answer: async () => ({}) } as unknown as LinkServer;
+    const link = new MachineLink("silent", worker, seal, server);
+    link
+      .sendBytes(memoryOf(new Uint8Array(new ArrayBuffer(8))), "8000000000000000")
+      .catch(() => {});
+    nowMs = defaults.machineSilenceMs - 1;
+    const before = heard;
+    talk();
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(heard, before + 1);
+    t.mock.timers.tick(1000);
+    assert.ok(link.open);
+    nowMs += 1;
+    t.mock.timers.tick(1000);
+    assert.equal(link.open, false);
+    link.onEnd((reason) => assert.match(reason.message, /"silent": it has sent or taken nothing/));
+  });
+});
