@@ -1203,6 +1203,9 @@ static int read_content(cuda_ipc_hub *hub, const char *name, const char *kind, i
   if (is_text(json, member(json, descriptor, "mechanism"), "pool"))
     return fail(error, "UNSUPPORTED", "Cannot open \"%s\": this client does not open memory of "
                 "pools", name);
+  if (is_text(json, member(json, descriptor, "mechanism"), "legacy"))
+    return fail(error, "UNSUPPORTED", "Cannot open \"%s\": this client does not open legacy "
+                "memory", name);
   if (strcmp(found, kind) != 0)
     return fail(error, "WRONG_KIND", "Cannot open \"%s\": it is of the kind %s, wanted %s", name,
                 found, kind);

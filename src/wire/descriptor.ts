@@ -12,12 +12,23 @@ import {
   channelFds,
   wordsByteLength,
 } from "./channel-content.js";
+import { MARK_BYTES } from "./legacy-mark.js";
 import { isValidName } from "./names.js";
-import { count, deviceSchema, factsOf, hasOwnFile, mechanismSchema, positive } from "./schemas.js";
+import {
+  count,
+  deviceSchema,
+  endsWithOwner,
+  factsOf,
+  hasOwnFile,
+  mechanismSchema,
+  positive,
+} from "./schemas.js";
 
 export const DESCRIPTOR_VERSION = 1;
 
 const integer = v.pipe(v.number(), v.safeInteger());
+/** 64 bytes in base64. */
+const handle = v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]{86}==$/));
 
 /**
  * One array in memory. Strides count elements, as in DLPack and numpy. The offset counts bytes from
@@ -62,7 +73,7 @@ export const descriptorSchema = v.strictObject({
   device: deviceSchema,
   /**
    * GPU memory travels as `vmm` (CUDA virtual memory management), host memory as `memfd`, memory of
-   * pools of both as `pool`.
+   * pools of both as `pool`. Memory that only its owner keeps alive travels as `legacy`.
    */
   mechanism: mechanismSchema,
   /**
@@ -73,9 +84,11 @@ export const descriptorSchema = v.strictObject({
     v.strictObject({
       pool: v.pipe(v.string(), v.uuid()),
       maxBytes: positive,
-      data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]{86}==$/)),
+      data: handle,
     }),
   ),
+  /** For legacy memory: the driver's handle of the whole block. A mark comes as its descriptor. */
+  legacy: v.optional(v.strictObject({ handle })),
   /** Bytes of the content. */
   byteLength: count,
   /** Bytes of the memory, which is mapped as a whole: a multiple of the device's granularity. */
@@ -127,6 +140,11 @@ export function descriptorContradiction(descriptor: Descriptor): string | undefi
       "allocation in a pool"
     );
   }
+  if (endsWithOwner(descriptor) !== (descriptor.legacy !== undefined)) {
+    return `mechanism ${mechanism} ${endsWithOwner(descriptor) ? "without" : "with"} a handle`;
+  }
+  if (endsWithOwner(descriptor) && content.kind !== "array")
+    return `a ${content.kind} in legacy memory`;
   if (content.kind === "array" && content.array.shape.length !== content.array.strides.length) {
     return `${content.array.shape.length} dimensions with ${content.array.strides.length} strides`;
   }
@@ -167,8 +185,9 @@ export function chargedBytes({
 }: Descriptor): ChargedBytes {
   if (content.kind === "timeline") return { hostBytes: LINE_BYTES, deviceBytes: 0 };
   const bytes = mechanism === "pool" ? byteLength : allocationByteLength;
-  // The words of a channel are host memory, on a GPU, too.
-  const beside = content.kind === "channel" ? wordsByteLength(content) : 0;
+  // The words of a channel and the mark of legacy memory are host memory, on a GPU, too.
+  const words = content.kind === "channel" ? wordsByteLength(content) : 0;
+  const beside = words + (mechanism === "legacy" ? MARK_BYTES : 0);
   return factsOf(device).memoryFiles
     ? { hostBytes: bytes + beside, deviceBytes: 0 }
     : { hostBytes: beside, deviceBytes: bytes };

@@ -94,6 +94,11 @@ export const requestSchema = v.variant("op", [
     explain: v.optional(v.boolean()),
   }),
   v.strictObject({ ...head, op: v.literal("release"), lease: positive }),
+  /**
+   * Takes the name away, and is answered once the owner's lease is the only one. For the owner of
+   * memory that others must not use after it.
+   */
+  v.strictObject({ ...head, op: v.literal("drain"), object: positive }),
   /** With `unheldSinceMs` of an entry of `list`: only if it was not used since that entry. */
   v.strictObject({
     ...head,
@@ -218,6 +223,7 @@ export const resultSchemas = {
    */
   cancel: v.strictObject({ found: v.optional(v.pipe(v.string(), v.maxLength(1024))) }),
   release: none,
+  drain: none,
   remove: none,
   /** Sorted by name. Pass `next` as `after` to get the following page. */
   list: v.strictObject({ objects: v.array(heldObject), next: v.nullable(v.string()) }),

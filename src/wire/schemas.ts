@@ -17,10 +17,10 @@ export const deviceSchema = v.variant("kind", [
 ]);
 
 /**
- * How memory travels, and whether it is a memory file of its own. The hub checks such a file, and
- * reopens it for reading only.
+ * How memory travels, and whether its descriptor is a memory file of its own. The hub checks such a
+ * file, and reopens it for reading only. For legacy memory it is a mark: see legacy-mark.ts.
  */
-const ownFileOf = { vmm: false, memfd: true, pool: false } as const;
+const ownFileOf = { vmm: false, memfd: true, pool: false, legacy: true } as const;
 
 type Mechanism = keyof typeof ownFileOf;
 
@@ -30,6 +30,11 @@ export function hasOwnFile({ mechanism }: { readonly mechanism: Mechanism }): bo
   return ownFileOf[mechanism];
 }
 
+/** Whether the memory ends with its owner, because only a handle leads to it. */
+export function endsWithOwner({ mechanism }: { readonly mechanism: Mechanism }): boolean {
+  return mechanism === "legacy";
+}
+
 interface KindFacts {
   /** Memory of this kind is in memory files. Only the driver can look into other memory. */
   readonly memoryFiles: boolean;
@@ -37,8 +42,8 @@ interface KindFacts {
 }
 
 const factsByKind: Readonly<Record<DeviceKind, KindFacts>> = {
-  cuda: { memoryFiles: false, mechanisms: ["vmm", "pool"] },
-  host: { memoryFiles: true, mechanisms: ["memfd", "pool"] },
+  cuda: { memoryFiles: false, mechanisms: ["vmm", "pool", "legacy"] },
+  host: { memoryFiles: true, mechanisms: ["memfd", "pool", "legacy"] },
 };
 
 export function factsOf(device: DeviceReference): KindFacts {

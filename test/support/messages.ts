@@ -30,6 +30,13 @@ export const gpuArray: Descriptor = {
   mechanism: "vmm",
 };
 
+/** An array in memory that only its owner keeps alive. */
+export const legacyArray: Descriptor = {
+  ...gpuArray,
+  mechanism: "legacy",
+  legacy: { handle: `${"A".repeat(86)}==` },
+};
+
 /** A copy that a bridge made of another machine's array. */
 const replica: Descriptor = { ...hostArray, replicaOf: { machine: "gpu-01", object: 77 } };
 
@@ -133,6 +140,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: timelineDescriptor },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: gpuArray },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: pooledArray },
+  { ...head, op: "create", name: "frame", lifetime: "held", descriptor: legacyArray },
   { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: replica },
   ...channels.map((descriptor) => ({ ...head, op: "create" as const, ...sharedFrame, descriptor })),
   { ...head, op: "publish", object: 1 },
@@ -144,6 +152,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "cancel", request: 3 },
   { ...head, op: "cancel", request: 3, explain: true },
   { ...head, op: "release", lease: 2 },
+  { ...head, op: "drain", object: 1 },
   { ...head, op: "remove", name: "frame" },
   { ...head, op: "remove", name: "frame", unheldSinceMs: 5 },
   { ...head, op: "list" },
@@ -197,12 +206,14 @@ const heldObjects: readonly HeldObject[] = [
     lifetime: "pinned",
     descriptor: hostBundle(3, 200),
   },
-  ...[timelineDescriptor, gpuArray, pooledArray, replica, ...channels].map((descriptor, index) => ({
-    ...summary,
-    descriptor,
-    sharing: sharings[index] ?? summary.sharing,
-    holders: [...holders],
-  })),
+  ...[timelineDescriptor, gpuArray, pooledArray, legacyArray, replica, ...channels].map(
+    (descriptor, index) => ({
+      ...summary,
+      descriptor,
+      sharing: sharings[index] ?? summary.sharing,
+      holders: [...holders],
+    }),
+  ),
 ];
 const opened = { object: 1, lease: 3 };
 
@@ -223,14 +234,19 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
   restored: [{}],
   restart: [{}],
   open: [
-    ...[hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray, replica].map(
-      (descriptor) => ({ ...opened, descriptor }),
-    ),
-    ...channels.map((descriptor) => ({ ...opened, descriptor })),
+    ...[hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray].map((descriptor) => ({
+      ...opened,
+      descriptor,
+    })),
+    ...[pooledArray, legacyArray, replica, ...channels].map((descriptor) => ({
+      ...opened,
+      descriptor,
+    })),
     { ...opened, descriptor: channelOf(), place: 1 },
   ],
   cancel: [{}, { found: 'no process has created "frame"' }],
   release: [{}],
+  drain: [{}],
   remove: [{}],
   list: [
     { objects: [summary], next: "frame" },
@@ -265,6 +281,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
     timelineDescriptor,
     gpuArray,
     pooledArray,
+    legacyArray,
     replica,
     ...channels,
   ].map((descriptor, index) => ({

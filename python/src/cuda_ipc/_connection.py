@@ -32,11 +32,12 @@ class Reply(NamedTuple):
 
 
 class _Pending:
-    __slots__ = ("abandoned", "failure", "keeper", "op", "ready", "reply")
+    __slots__ = ("abandoned", "answered", "failure", "keeper", "op", "ready", "reply")
 
     def __init__(self, op: str, keeper: Keeper | None) -> None:
         self.op = op
         self.keeper = keeper
+        self.answered: Callable[[BaseException | None], object] | None = None
         self.ready = threading.Event()
         self.reply: Reply | None = None
         self.failure: BaseException | None = None
@@ -141,6 +142,8 @@ class Connection(PacketSocket):
                     "process has too many open",
                 )
             pending.ready.set()
+            if pending.answered is not None:
+                pending.answered(pending.failure)
         finally:
             if not taken:
                 close_all(fds)
@@ -201,11 +204,20 @@ class Connection(PacketSocket):
             raise deadline.timed_out(self._why_late(pending))
         return _outcome(pending)
 
-    def post(self, op: str, fields: dict[str, Any]) -> None:
-        """Sends a request whose reply nobody waits for."""
+    def post(
+        self,
+        op: str,
+        fields: dict[str, Any],
+        answered: Callable[[BaseException | None], object] | None = None,
+    ) -> None:
+        """Sends a request whose reply nobody waits for.
+
+        `answered` is called with its failure, or None, on the thread that receives. It is not
+        called if the connection ends before.
+        """
         deadline = Deadline(op, 1.0)
         try:
-            self._begin(op, fields, deadline, (), None).abandoned = True
+            self._begin(op, fields, deadline, (), None, answered).abandoned = True
         except (ConnectionEnded, CudaIpcError):
             # The next connection does not name it, so the hub gives it back.
             return
@@ -217,8 +229,10 @@ class Connection(PacketSocket):
         deadline: Deadline,
         fds: Sequence[int],
         keeper: Keeper | None,
+        answered: Callable[[BaseException | None], object] | None = None,
     ) -> _Pending:
         pending = _Pending(op, keeper)
+        pending.answered = answered
         with self._lock:
             if self.ended is not None:
                 raise ConnectionEnded

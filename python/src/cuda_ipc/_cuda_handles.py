@@ -138,6 +138,8 @@ class ExportedHandle(NamedTuple):
 
     handle: bytes
     byte_offset: int
+    #: Bytes of the allocation.
+    length: int
 
 
 def handle_of(context: Context, address: int) -> ExportedHandle:
@@ -153,11 +155,11 @@ def handle_of(context: Context, address: int) -> ExportedHandle:
             "pool or of virtual memory",
         )
     check("cuPointerGetAttribute", status)
-    base, _ = range_of(context, address)
+    base, length = range_of(context, address)
     handle = _Handle()
     with context.current():
         check("cuIpcGetMemHandle", library.cuIpcGetMemHandle(ctypes.byref(handle), base))
-    return ExportedHandle(bytes(handle.reserved), address - base)
+    return ExportedHandle(bytes(handle.reserved), address - base, length)
 
 
 _opened: weakref.WeakValueDictionary[bytes, LegacyMemory] = weakref.WeakValueDictionary()

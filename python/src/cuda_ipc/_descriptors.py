@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
@@ -58,6 +59,10 @@ def check_name(name: object) -> str:
 _UUID = re.compile(r"(GPU|MIG)-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
+#: 64 bytes in base64.
+_HANDLE = re.compile(r"[A-Za-z0-9+/]{86}==\Z")
+
+
 def _checked_uuid(value: object) -> str:
     require(isinstance(value, str) and _UUID.match(value) is not None, f"uuid is {value!r}")
     return str(value)
@@ -70,8 +75,15 @@ class MemorySource(NamedTuple):
     uuid: str | None
     byte_length: int
     allocation_byte_length: int
+    #: Of memory that only its owner keeps alive: 64 bytes.
+    handle: bytes | None = None
 
     def map(self, fd: int, readonly: bool) -> Memory:
+        if self.handle is not None:
+            from ._legacy import open_named
+
+            uuid = str(self.uuid)
+            return open_named(uuid, self.allocation_byte_length, self.handle, fd, readonly)
         if self.uuid is None:
             check_file(fd, self.allocation_byte_length, "the memory file")
             return HostMemory(fd, self.allocation_byte_length, readonly)
@@ -98,9 +110,27 @@ def checked_descriptor(descriptor: object) -> tuple[MemorySource, Mapping[str, A
             "UNSUPPORTED",
             "Cannot open memory of a pool from Python. Create the object without a pool.",
         )
-    require(where in (("host", "memfd"), ("cuda", "vmm")), f"device and mechanism are {where}")
+    if where == ("host", "legacy"):
+        raise CudaIpcError(
+            "UNSUPPORTED",
+            "Cannot open legacy memory of the host device from Python. Create the object without "
+            "a mechanism.",
+        )
+    known = (("host", "memfd"), ("cuda", "vmm"), ("cuda", "legacy"))
+    require(where in known, f"device and mechanism are {where}")
     uuid = _checked_uuid(device.get("uuid")) if where[0] == "cuda" else None
-    return MemorySource(uuid, used, whole), content
+    handle = _checked_handle(descriptor.get("legacy"), where[1] == "legacy")
+    return MemorySource(uuid, used, whole, handle), content
+
+
+def _checked_handle(legacy: object, is_legacy: bool) -> bytes | None:
+    require((legacy is not None) == is_legacy, f"legacy is {legacy!r}")
+    if not is_legacy:
+        return None
+    text = legacy.get("handle") if isinstance(legacy, Mapping) else None
+    is_handle = isinstance(text, str) and _HANDLE.match(text) is not None
+    require(is_handle, f"the handle is {text!r}")
+    return base64.b64decode(str(text))
 
 
 def wrong_kind(name: str, kind: object, wanted: str) -> CudaIpcError:
@@ -116,10 +146,14 @@ def wrong_kind(name: str, kind: object, wanted: str) -> CudaIpcError:
 
 
 def make_descriptor(
-    uuid: str | None, byte_length: int, allocated: int, content: Mapping[str, Any]
+    uuid: str | None,
+    byte_length: int,
+    allocated: int,
+    content: Mapping[str, Any],
+    handle: bytes | None = None,
 ) -> dict[str, Any]:
     device = {"kind": "host"} if uuid is None else {"kind": "cuda", "uuid": uuid}
-    return {
+    descriptor = {
         "version": DESCRIPTOR_VERSION,
         "device": device,
         "mechanism": "memfd" if uuid is None else "vmm",
@@ -127,6 +161,10 @@ def make_descriptor(
         "allocationByteLength": allocated,
         "content": content,
     }
+    if handle is not None:
+        descriptor["mechanism"] = "legacy"
+        descriptor["legacy"] = {"handle": base64.b64encode(handle).decode()}
+    return descriptor
 
 
 # ---------------------------------------------------------------- bundles

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ._fds import SharedFds
 
 if TYPE_CHECKING:
+    from ._legacy import OwnedMemory
     from ._link import Link
 
 #: Leases that can bring the most descriptors are restored first.
@@ -23,11 +24,14 @@ class HeldLease:
         "access",
         "created",
         "fds",
+        "is_drained",
         "is_part",
+        "lasts_with_memory",
         "lease",
         "object",
         "on_goodbye",
         "on_lost",
+        "owned",
         "role",
     )
 
@@ -54,6 +58,12 @@ class HeldLease:
         # What this process has created is kept here until it is closed. Otherwise a name would go
         # as soon as the program lets go of what `put` returned.
         self.created: object = None
+        # Memory of this process that only it keeps alive. It stays until no other process has a
+        # lease: the hub is asked for that once, when this lease is released.
+        self.owned: OwnedMemory | None = None
+        self.is_drained = False
+        # The lease of such memory of another process ends with its mapping.
+        self.lasts_with_memory = False
 
     @property
     def order(self) -> int:
@@ -69,10 +79,18 @@ class HeldLease:
 
     def release(self) -> None:
         """Gives the lease back. The second time it does nothing."""
+        if not self.lasts_with_memory:
+            self._link.release(self)
+
+    def release_with_memory(self) -> None:
+        self.lasts_with_memory = False
         self._link.release(self)
 
     def lose(self) -> None:
         self.created = None
+        if self.owned is not None:
+            self.owned.end()
+            self.owned = None
         self.fds.close()
         if self.on_lost is not None:
             self.on_lost()

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _fds
 from ._connection import Connection, Keeper, Reply
@@ -22,6 +22,9 @@ from ._link_thread import LinkThread
 from ._packets import ConnectionEnded
 from ._protocol import DEFAULT_MS_GOODBYE
 from .errors import CudaIpcError
+
+if TYPE_CHECKING:
+    from ._legacy import OwnedMemory
 
 #: Requests that concern one hub alone, and are not asked again.
 _NOT_REPEATED = ("stop", "restart")
@@ -79,8 +82,20 @@ class Link(LinkThread):
         with self._changed:
             if self._leases.get(held.lease) is not held:
                 return
-            del self._leases[held.lease]
+            drains = held.owned is not None
+            if drains:
+                if held.is_drained:
+                    return
+                held.is_drained = True
+            else:
+                del self._leases[held.lease]
+                self._changed.notify_all()
             connection = self._connection if self._ready else None
+        if drains:
+            held.created = None
+            if connection is not None and self.ended is None:
+                self._drain(connection, held)
+            return
         # Without a connection nothing is sent: the next one does not name the lease.
         if connection is not None and self.ended is None:
             connection.post("release", {"lease": held.lease})
@@ -91,23 +106,48 @@ class Link(LinkThread):
         if self.ended is not None:
             raise type(self.ended)(self.ended.code, f"Cannot {attempt}: {self.ended.message}")
 
-    def close(self) -> None:
-        """Says goodbye, so that the hub frees everything at once."""
+    def close(self, wait: bool = True, at_exit: bool = False) -> None:
+        """Says goodbye, so that the hub frees everything at once.
+
+        Memory that only its owner keeps alive may be in use, here or by others. With `wait` this
+        waits a little for its end. Then it leaves those leases to the end of the process.
+        """
+        if wait and threading.current_thread() is not self._thread:
+            self._wait_for_memory()
         with self._changed:
             if self.ended is not None:
                 return
             is_ready = self._ready
             connection = self._connection
-            leaving = [held.on_goodbye for held in self._leases.values()]
-        for finish in leaving:
-            if finish is not None:
-                finish()
-        if is_ready:
+            held_now = list(self._leases.values())
+            in_use = [held for held in held_now if not at_exit and _is_memory_in_use(held)]
+        for held in held_now:
+            if held.on_goodbye is not None:
+                held.on_goodbye()
+        if in_use:
+            for held in held_now:
+                if held not in in_use:
+                    self.release(held)
+            for held in in_use:
+                if held.owned is not None:
+                    _left_to_the_end.append(held.owned)
+                    held.owned = None
+        elif is_ready:
             with contextlib.suppress(CudaIpcError, ConnectionEnded):
                 connection.ask("bye", {}, Deadline("leave the hub", DEFAULT_MS_GOODBYE / 1000))
         self._end(CudaIpcError("CLOSED", f"the connection to the hub at {self.path} was closed"))
         if threading.current_thread() is not self._thread:
             self._thread.join(DEFAULT_MS_GOODBYE / 1000)
+
+    def _wait_for_memory(self) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self.ended is not None
+                    or not any(_is_memory_in_use(held) for held in self._leases.values())
+                ),
+                timeout=DEFAULT_MS_GOODBYE / 1000,
+            )
 
     def _when_ready(self, deadline: Deadline) -> Connection:
         if self._is_ready():
@@ -178,6 +218,14 @@ class Link(LinkThread):
         self._leases = {}
 
 
+#: Memory that others may still have open. It stays until the process ends.
+_left_to_the_end: list[OwnedMemory] = []
+
+
+def _is_memory_in_use(held: HeldLease) -> bool:
+    return held.is_drained or held.lasts_with_memory
+
+
 def _after_fork_in_child() -> None:
     _fds.reset_after_fork()
     for link in list(_links):
@@ -188,7 +236,7 @@ def _after_fork_in_child() -> None:
 def _say_goodbye() -> None:
     # Later the thread that receives is gone, and nobody would get the answer.
     for link in list(_links):
-        link.close()
+        link.close(wait=False, at_exit=True)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -193,6 +193,9 @@ class LinkThread:
             self._changed.notify_all()
         for held in late:
             connection.post("release", {"lease": held.lease})
+        for held in named:
+            if held.is_drained:
+                self._drain(connection, held)
         for held in lost:
             held.lose()
         for listener in list(self.on_reconnect):
@@ -251,6 +254,24 @@ class LinkThread:
             finally:
                 for fd in fds:
                     os.close(fd)
+
+    def _drain(self, connection: Connection, held: HeldLease) -> None:
+        """Gives the lease back once no other process has one."""
+
+        def answered(failure: BaseException | None) -> None:
+            # ABORTED: a later drain of the same object is answered.
+            if isinstance(failure, CudaIpcError) and failure.code == "ABORTED":
+                return
+            with self._changed:
+                if self._leases.get(held.lease) is not held:
+                    return
+                del self._leases[held.lease]
+                self._changed.notify_all()
+            # Ends the memory, and then the lease.
+            held.lose()
+            connection.post("release", {"lease": held.lease})
+
+        connection.post("drain", {"object": held.object}, answered)
 
     def holds(self, held: HeldLease) -> bool:
         return self._leases.get(held.lease) is held

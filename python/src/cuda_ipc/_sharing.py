@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._deadline import Deadline
     from ._hub.arrays import HubArrays
     from ._leases import HeldLease
+    from ._legacy import OwnedMemory
     from ._link import Link
     from ._memory import Memory
 
@@ -26,7 +27,8 @@ class SharedTensor(SharedArray):
     """An array of a framework that has a name.
 
     Without a copy its memory keeps the framework's array until `close()`, so that nobody else gets
-    that memory. What is written to that array, others see.
+    that memory. With the mechanism "legacy" it does so until no other process has it open, either.
+    What is written to that array, others see.
     """
 
     def __init__(
@@ -36,9 +38,13 @@ class SharedTensor(SharedArray):
         held: HeldLease,
         memory: Memory,
         layout: Layout,
+        mechanism: str,
         why: str | None,
     ) -> None:
         super().__init__(link, name, held, memory, layout)
+        #: What keeps the memory: "vmm" and "memfd" memory outlives this process while others have
+        #: it open. The name of "legacy" memory ends with this process.
+        self.mechanism = mechanism
         #: True if the shared memory has a copy of the values.
         self.copied = why is not None
         #: Why they had to be copied, or None.
@@ -53,12 +59,14 @@ class _Exported(NamedTuple):
     base: int
     length: int
     fds: list[int]
+    #: If only this process keeps the memory.
+    owned: OwnedMemory | None = None
 
 
-class _Wanted(NamedTuple):
+class Wanted(NamedTuple):
     """What the name is to be."""
 
-    name: str
+    copy: bool
     pinned: bool
     sharing: Mapping[str, Any] | None
 
@@ -67,29 +75,32 @@ def share(
     hub: HubArrays,
     name: str,
     tensor: Any,
-    pinned: bool,
-    sharing: Mapping[str, Any] | None,
+    wanted: Wanted,
     timeout: float | Deadline | None,
 ) -> SharedTensor:
     """As `Hub.share`."""
-    wanted, users = _Wanted(name, pinned, sharing), checked_sharing(sharing)
+    users = checked_sharing(wanted.sharing)
     deadline = hub._begin(f'share "{check_name(name)}"', timeout)
     source = foreign(tensor)
-    exported = _exported(source)
+    exported = "it was asked for" if wanted.copy else _exported(source, wanted)
     if isinstance(exported, str):
-        return _copied(hub, wanted, source, deadline, exported)
+        return _copied(hub, name, wanted, source, deadline, exported)
     offset = source.address - exported.base
     layout = source.layout._replace(byte_offset=offset)
-    fds = SharedFds(exported.fds)
+    fds, owned = SharedFds(exported.fds), exported.owned
     try:
         if offset % layout.dtype.alignment != 0:
-            return _copied(hub, wanted, source, deadline, "its elements are not aligned")
+            return _copied(hub, name, wanted, source, deadline, "its elements are not aligned")
         content = {"kind": "array", "array": layout.spec()}
-        descriptor = make_descriptor(exported.uuid, exported.length, exported.length, content)
-        held = hub._register(name, descriptor, fds.share(), pinned, deadline, users)
+        handle = None if owned is None else owned.handle
+        length = exported.length
+        descriptor = make_descriptor(exported.uuid, length, length, content, handle)
+        held = hub._register(name, descriptor, fds.share(), wanted.pinned, deadline, users)
     finally:
         fds.close()
-    made = SharedTensor(hub._link, name, held, exported.memory, layout, None)
+    held.owned = owned
+    mechanism = str(descriptor["mechanism"])
+    made = SharedTensor(hub._link, name, held, exported.memory, layout, mechanism, None)
     return _published(hub, made, held, deadline)
 
 
@@ -104,7 +115,7 @@ def _published(
     return hub._keep(made, held)
 
 
-def _exported(source: Foreign) -> _Exported | str:
+def _exported(source: Foreign, wanted: Wanted) -> _Exported | str:
     """The exported memory, or why it must be copied."""
     if source.layout.size == 0:
         return "it has no elements"
@@ -121,10 +132,10 @@ def _exported(source: Foreign) -> _Exported | str:
         return _Exported(own, None, own.address, own.length, own.fds())
     if source.device[0] != 2:
         return f"memory of the DLPack device {source.device[0]} cannot be shared"
-    return _exported_from_gpu(source, low, high)
+    return _exported_from_gpu(source, low, high, wanted)
 
 
-def _exported_from_gpu(source: Foreign, low: int, high: int) -> _Exported | str:
+def _exported_from_gpu(source: Foreign, low: int, high: int, wanted: Wanted) -> _Exported | str:
     import os
 
     from ._cuda import context_at, full_uuid
@@ -133,17 +144,12 @@ def _exported_from_gpu(source: Foreign, low: int, high: int) -> _Exported | str:
     context = context_at(source.device[1])
     try:
         found = export_address(context, low)
-    except CudaError as refused:
-        return (
-            "its allocator made it so that no descriptor can be exported "
-            f"({refused.name}); memory of cuda_ipc.torch.shareable() and of "
-            "cuda_ipc.torch.empty() can be shared. A handle of 64 bytes needs no copy, either: "
-            "cuda_ipc.interop.handle_of()"
-        )
+    except CudaError:
+        return _by_handle(source, low, high, wanted)
     except CudaIpcError as lacking:
         if lacking.code != "DRIVER_TOO_OLD":
             raise
-        return lacking.message
+        return _by_handle(source, low, high, wanted)
     if high > found.base + found.length:
         os.close(found.fd)
         return "it lies in several allocations of virtual memory"
@@ -151,8 +157,38 @@ def _exported_from_gpu(source: Foreign, low: int, high: int) -> _Exported | str:
     return _Exported(memory, full_uuid(context), found.base, found.length, [found.fd])
 
 
+def _by_handle(source: Foreign, low: int, high: int, wanted: Wanted) -> _Exported | str:
+    """Memory that no descriptor leads to: of cudaMalloc, or of a pool."""
+    from ._cuda import context_at, full_uuid
+    from ._cuda_handles import BorrowedCudaMemory, handle_of
+    from ._legacy import OwnedMemory
+
+    context = context_at(source.device[1])
+    try:
+        found = handle_of(context, low)
+    except CudaIpcError as refused:
+        return (
+            f"its allocator made it so that it cannot be exported ({refused.code}: memory of "
+            "cudaMallocAsync and of other pools); memory of cuda_ipc.torch.shareable() and of "
+            "cuda_ipc.torch.empty() can be shared"
+        )
+    if wanted.pinned:
+        return "a pinned object outlives this process, and memory of cudaMalloc does not"
+    if wanted.sharing is not None and wanted.sharing.get("with") != "private":
+        return (
+            "other users could write to all of its allocation, where other arrays lie, too: a "
+            "handle of cudaMalloc gives no less"
+        )
+    base = low - found.byte_offset
+    if high > base + found.length:
+        return "it lies in several allocations"
+    memory = BorrowedCudaMemory(context, base, found.length, source.owner)
+    owned = OwnedMemory(memory, found.handle)
+    return _Exported(memory, full_uuid(context), base, found.length, [owned.fd], owned)
+
+
 def _copied(
-    hub: HubArrays, wanted: _Wanted, source: Foreign, deadline: Deadline, why: str
+    hub: HubArrays, name: str, wanted: Wanted, source: Foreign, deadline: Deadline, why: str
 ) -> SharedTensor:
     """One copy, into new memory on the same device."""
     if not source.layout.is_packed:
@@ -163,7 +199,7 @@ def _copied(
     kind, ordinal = source.device
     device = "host" if kind == 1 else f"cuda:{ordinal}"
     array = hub.create(
-        wanted.name,
+        name,
         layout.dtype.name,
         layout.shape,
         device=device,
@@ -177,7 +213,8 @@ def _copied(
     except BaseException:
         array.close()
         raise
-    made = SharedTensor(hub._link, wanted.name, array._held, memory, array._layout, why)
+    mechanism = "memfd" if kind == 1 else "vmm"
+    made = SharedTensor(hub._link, name, array._held, memory, array._layout, mechanism, why)
     array.forget()
     return _published(hub, made, made._held, deadline)
 

@@ -43,7 +43,10 @@ class Hub(HubTensors, HubTimelines, HubServices):
     def close(self) -> None:
         """Gives back all that it holds, and hangs up. The second time it does nothing.
 
-        Services are closed first. They finish the requests that they work on.
+        Services are closed first. They finish the requests that they work on. Memory of `share`
+        with the mechanism "legacy" is waited for, for up to two seconds: until other processes
+        have closed it, and until nothing here uses theirs. What is still in use then stays until
+        this process ends.
         """
         for service in list(self._services):
             service.close()
@@ -67,7 +70,7 @@ class Hub(HubTensors, HubTimelines, HubServices):
         # What it has opened goes on: each object holds the link itself.
         link = getattr(self, "_link", None)
         if link is not None and link.ended is None and len(self._handles) == 0:
-            link.close()
+            link.close(wait=False)
 
     def __repr__(self) -> str:
         return f"<Hub {self._link.path!r}{' closed' if self.closed else ''}>"

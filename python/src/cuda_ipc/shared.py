@@ -87,6 +87,14 @@ class SharedArray(_Lease, Array):
         Array.__init__(self, state, memory, layout)
         self._take(link, held, memory, state)
 
+    @property
+    def memory_gone(self) -> bool:
+        """True once the memory has gone with its owner, which "legacy" memory does.
+
+        Then `tobytes()` and new views raise PEER_GONE. What existing views show is undefined.
+        """
+        return bool(getattr(self._mapped("use"), "gone", False))
+
     def __enter__(self) -> SharedArray:
         return self
 

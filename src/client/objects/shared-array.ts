@@ -26,7 +26,7 @@ export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
     handle: SharedHandle,
     { placement = "own", replicaOf }: OpenedFrom = {},
   ) {
-    super(buffer, layout, () => handle.close());
+    super(buffer, layout, () => handle.end());
     this.placement = placement;
     this.replicaOf = replicaOf;
     this.#handle = handle;
@@ -39,6 +39,14 @@ export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
   /** The hub's number of this object. A later array of the same name has another. */
   get object(): number {
     return this.#handle.object;
+  }
+
+  /**
+   * True once the memory has gone with its owner: see `mechanism` of `create`. What you would read
+   * then is undefined, so `read` and the other calls throw PEER_GONE.
+   */
+  get memoryGone(): boolean {
+    return this.buffer.memoryGone;
   }
 
   override expectDType<Wanted extends DType>(dtype: Wanted): SharedArray<Wanted> {

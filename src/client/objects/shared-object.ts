@@ -38,6 +38,7 @@ export class SharedHandle {
   readonly #lasting: Lasting | undefined;
   readonly #onClose: (handle: SharedHandle) => void;
   #open = true;
+  #ending = false;
 
   /** @param memory releases the memory, or reports its end itself */
   constructor(
@@ -57,7 +58,7 @@ export class SharedHandle {
 
   /** Makes the object visible to `open`. Publishing again changes nothing. */
   async publish(options: WaitOptions): Promise<void> {
-    if (!this.#open)
+    if (!this.#open || this.#ending)
       throw new CudaIpcError("CLOSED", `Cannot publish "${this.name}": it was closed`);
     const deadline = new Deadline(`publish "${this.name}"`, options, defaults.requestTimeoutMs);
     const check = () => this.#checkHeld("publish");
@@ -69,6 +70,7 @@ export class SharedHandle {
 
   /** Closes the object, at once or once it is not in use any more. */
   end(): void {
+    this.#ending = true;
     if (this.#lasting === undefined) this.close();
     else this.#lasting.close();
   }

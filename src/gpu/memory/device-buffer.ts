@@ -12,9 +12,8 @@ import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
-import { waitUntil } from "../order/adaptive-wait.js";
 import type { Stream } from "../order/stream.js";
-import { download, upload } from "../transfer/byte-transfer.js";
+import { download, fillElements, upload } from "../transfer/byte-transfer.js";
 import {
   type AllocateOptions,
   type BufferOptions,
@@ -152,6 +151,11 @@ export class DeviceBuffer {
     return this.#open;
   }
 
+  /** True once the memory has gone with its owner. Then the buffer throws PEER_GONE. @internal */
+  get memoryGone(): boolean {
+    return this.#held.memory.gone;
+  }
+
   /**
    * Describes the memory to other processes, beside the descriptor of `exportFd`.
    * @throws UNSUPPORTED for legacy memory, TypeError for memory of a pool that is not `ready`
@@ -209,22 +213,11 @@ export class DeviceBuffer {
     options: WaitOptions = {},
   ): Promise<void> {
     checkWait(options);
-    checkRange(
-      `Fill of "${this.label}"`,
-      byteOffset,
-      pattern.elementBytes * count,
-      this.byteLength,
+    const byteLength = pattern.elementBytes * count;
+    checkRange(`Fill of "${this.label}"`, byteOffset, byteLength, this.byteLength);
+    await this.use("write", options, (mapped, deadline) =>
+      fillElements(mapped, byteOffset, pattern, count, deadline),
     );
-    await this.use("write", options, async (mapped, deadline) => {
-      const { driver, ordinal } = this.device;
-      const stream = driver.createStream(ordinal);
-      try {
-        driver.fill(stream, mapped.pointerAt(byteOffset), pattern, count);
-        await waitUntil(() => driver.isIdle(stream), deadline.unlimited());
-      } finally {
-        driver.destroyStream(stream);
-      }
-    });
   }
 
   /**
@@ -261,7 +254,10 @@ export class DeviceBuffer {
         // Awaited only if needed: otherwise the work begins within this call.
         const pending = memory.ready(deadline);
         if (pending !== undefined) await pending;
-        return await work(memory, deadline);
+        const result = await work(memory, deadline);
+        // Again: the owner may have gone in the middle, and other memory was read.
+        memory.refuseGone(this.label);
+        return result;
       } finally {
         memory.release();
       }
@@ -307,6 +303,7 @@ export class DeviceBuffer {
 
   #checkOpen(): void {
     if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot use "${this.label}": it was closed`);
+    this.#held.memory.refuseGone(this.label);
   }
 
   #checkWritable(): void {

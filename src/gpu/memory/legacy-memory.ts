@@ -9,11 +9,12 @@ import type { DevicePointer } from "../../driver/gpu-driver.js";
 import { LEGACY_GRANULARITY_BYTES, type LegacyExport } from "../../driver/legacy-calls.js";
 import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
-import { type ArrayHandleDocument, decodeHandle } from "../../wire/ipc-documents.js";
+import { type ArrayHandleDocument, decodeHandle, encodeHandle } from "../../wire/ipc-documents.js";
 import type { Device } from "../device.js";
 import type { ExportMark, ImportedMark } from "./export-marks.js";
 import type { Exporter } from "./exporters.js";
 import { MappedMemory, type MemoryDescriptor } from "./mapped-memory.js";
+import { MemoryMark } from "./memory-mark.js";
 
 /** The handle of a block, and the mark that says whether its exporter still has it. */
 export interface ExportedHandle extends LegacyExport {
@@ -26,16 +27,19 @@ export class LegacyMemory extends MappedMemory {
   readonly imported: boolean;
   /** Undefined for imported memory. */
   readonly #mark: ExportMark | undefined;
+  /** The mark on the hub. Own memory gets one when it is given a name. */
+  #named: MemoryMark | undefined;
 
   private constructor(
     device: Device,
     pointer: DevicePointer,
     blockByteLength: number,
-    mark?: ExportMark,
+    { mark, named }: { readonly mark?: ExportMark; readonly named?: MemoryMark } = {},
   ) {
     super(device, pointer, blockByteLength);
     this.imported = mark === undefined;
     this.#mark = mark;
+    this.#named = named;
   }
 
   /** Importers must close their mappings before this memory is freed. */
@@ -47,17 +51,26 @@ export class LegacyMemory extends MappedMemory {
       scope.defer(() => driver.freeLegacy(ordinal, pointer));
       const mark = device.exportMarks.add();
       scope.defer(() => mark.end());
-      return new LegacyMemory(device, pointer, blockByteLength, mark);
+      return new LegacyMemory(device, pointer, blockByteLength, { mark });
     });
   }
 
-  /** Opens the block behind a handle. @throws what `importLegacy` of the driver throws */
-  static open(device: Device, handle: Uint8Array, access: Access): LegacyMemory {
+  /**
+   * Opens the block behind a handle.
+   * @param named its mark on the hub, which the memory takes over unless this throws
+   * @throws what `importLegacy` of the driver throws
+   */
+  static open(
+    device: Device,
+    handle: Uint8Array,
+    access: Access,
+    named?: MemoryMark,
+  ): LegacyMemory {
     const { driver, ordinal } = device;
     return acquireIn((scope) => {
       const { pointer, blockByteLength } = driver.importLegacy(ordinal, handle, access);
       scope.defer(() => driver.closeLegacy(ordinal, pointer));
-      return new LegacyMemory(device, pointer, blockByteLength);
+      return new LegacyMemory(device, pointer, blockByteLength, named ? { named } : {});
     });
   }
 
@@ -88,11 +101,47 @@ export class LegacyMemory extends MappedMemory {
     );
   }
 
+  override describeNamed(label: string): MemoryDescriptor {
+    const { handle, blockByteLength } = LegacyMemory.handleOf(this, label);
+    const legacy = { handle: encodeHandle(handle) };
+    const { reference } = this.device;
+    const allocationByteLength = blockByteLength;
+    return { device: reference, mechanism: "legacy", legacy, allocationByteLength };
+  }
+
+  override exportNamedFd(label: string): OwnedFd {
+    LegacyMemory.handleOf(this, label);
+    if (this.#named === undefined) {
+      this.#named = MemoryMark.create();
+      this.device.legacyImports.addOwn(this.#named, this);
+    }
+    return this.#named.exportFd();
+  }
+
+  override get gone(): boolean {
+    return this.imported && (this.#named?.ended ?? false);
+  }
+
+  override refuseGone(label: string): void {
+    if (this.imported) this.#named?.refuseEnded(`use "${label}"`);
+  }
+
   protected unmap(): void {
-    const { driver, ordinal } = this.device;
+    const { driver, ordinal, legacyImports } = this.device;
     const mark = this.#mark;
-    if (mark === undefined) driver.closeLegacy(ordinal, this.pointer);
-    else releaseAll([() => mark.end(), () => driver.freeLegacy(ordinal, this.pointer)]);
+    const named = this.#named;
+    if (mark === undefined) {
+      releaseAll([() => driver.closeLegacy(ordinal, this.pointer), () => named?.close()]);
+      return;
+    }
+    if (named !== undefined) legacyImports.deleteOwn(named);
+    releaseAll([
+      // First, so that nobody finds the mark and then opens what follows.
+      () => named?.end(),
+      () => mark.end(),
+      () => driver.freeLegacy(ordinal, this.pointer),
+      () => named?.close(),
+    ]);
   }
 }
 
@@ -101,6 +150,11 @@ export interface WantedBlock
   extends Pick<ArrayHandleDocument, "exporter" | "generation" | "handle" | "mark"> {
   readonly key: string;
   readonly blockByteLength: number;
+}
+
+/** What tells whether a block is still its exporter's. */
+interface Endable {
+  readonly ended: boolean;
 }
 
 interface OpenBlock {
@@ -119,6 +173,53 @@ export class LegacyImports {
     read: new Map(),
     "read-write": new Map(),
   };
+  /** The marks of all blocks that are open here, by handle. */
+  readonly #marks = new Map<string, Set<Endable>>();
+  /** Memory of this process that has a name on a hub, by the inode of its mark. */
+  readonly #own = new Map<string, LegacyMemory>();
+
+  /** Lets this process open the memory by its name, too. CUDA refuses it by its handle. */
+  addOwn(mark: MemoryMark, memory: LegacyMemory): void {
+    this.#own.set(mark.inode, memory);
+  }
+
+  deleteOwn(mark: MemoryMark): void {
+    this.#own.delete(mark.inode);
+  }
+
+  /**
+   * Opens memory that has a name on a hub. One use of it, which the caller releases.
+   * @param fd of the mark; stays the caller's
+   * @throws PEER_GONE if the owner is gone, INVALID_HANDLE, IN_USE, INVALID_DESCRIPTOR if the block
+   * is smaller than claimed
+   */
+  openNamed(
+    device: Device,
+    { legacy, allocationByteLength }: MemoryDescriptor,
+    fd: OwnedFd,
+    access: Access,
+  ): LegacyMemory {
+    const { handle } = legacy ?? { handle: "" };
+    return acquireIn((scope) => {
+      const mark = MemoryMark.open(fd);
+      const own = this.#own.get(mark.inode);
+      if (own !== undefined) {
+        mark.close();
+        return checkLength(own.retain(), allocationByteLength, "legacy memory");
+      }
+      scope.defer(() => mark.close());
+      mark.refuseEnded("open legacy memory");
+      this.#refuseEnded(handle, "legacy memory");
+      const memory = LegacyMemory.open(device, decodeHandle(handle), access, mark);
+      scope.handOver();
+      scope.defer(() => memory.release());
+      // Checked again: the memory may have been freed meanwhile, and its handle reused.
+      mark.refuseEnded("open legacy memory");
+      checkLength(memory, allocationByteLength, "legacy memory");
+      this.#watch(handle, mark, memory);
+      return memory;
+    });
+  }
 
   /**
    * One use of the block's mapping, which the caller releases.
@@ -139,15 +240,12 @@ export class LegacyImports {
       const mark = exporter.mark(wanted.mark, wanted.generation, what);
       mark.refuseEnded(`import ${what}`);
       this.#refuseMixed(wanted, what);
+      this.#refuseEnded(wanted.handle, what);
       const open = () => LegacyMemory.open(device, decodeHandle(wanted.handle), access);
       const memory = mark.guard(`import ${what}`, open, (it) => it.release());
       scope.defer(() => memory.release());
-      if (wanted.blockByteLength > memory.byteLength) {
-        const found =
-          `the descriptor claims a block of ${wanted.blockByteLength} bytes, ` +
-          `it has ${memory.byteLength}`;
-        throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot import ${what}: ${found}`);
-      }
+      checkLength(memory, wanted.blockByteLength, what);
+      this.#watch(wanted.handle, mark, memory);
       this.#open[access].set(wanted.key, { exporter, mark, memory });
       memory.onUnmapped(() => {
         this.#open[access].delete(wanted.key);
@@ -166,4 +264,29 @@ export class LegacyImports {
       throw new CudaIpcError("IN_USE", `Cannot import ${what}: ${found}; close that first`);
     }
   }
+
+  #watch(handle: string, mark: Endable, memory: LegacyMemory): void {
+    const marks = this.#marks.get(handle) ?? new Set();
+    this.#marks.set(handle, marks.add(mark));
+    memory.onUnmapped(() => {
+      marks.delete(mark);
+      if (marks.size === 0) this.#marks.delete(handle);
+    });
+  }
+
+  /** A driver would give the new memory the same mapping: that of the freed memory. */
+  #refuseEnded(handle: string, what: string): void {
+    for (const mark of this.#marks.get(handle) ?? []) {
+      if (!mark.ended) continue;
+      const found = "memory of the same handle, which its exporter has freed, is still open here";
+      throw new CudaIpcError("IN_USE", `Cannot import ${what}: ${found}; close that first`);
+    }
+  }
+}
+
+/** @throws INVALID_DESCRIPTOR if the block is smaller than claimed */
+function checkLength(memory: LegacyMemory, claimed: number, what: string): LegacyMemory {
+  if (claimed <= memory.byteLength) return memory;
+  const found = `the descriptor claims a block of ${claimed} bytes, it has ${memory.byteLength}`;
+  throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot import ${what}: ${found}`);
 }

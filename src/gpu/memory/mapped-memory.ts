@@ -20,7 +20,7 @@ import type { Stream } from "../order/stream.js";
 /** The part of a descriptor that another process needs to open the memory. */
 export type MemoryDescriptor = Pick<
   Descriptor,
-  "device" | "mechanism" | "pooled" | "allocationByteLength"
+  "device" | "mechanism" | "pooled" | "legacy" | "allocationByteLength"
 >;
 
 const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
@@ -66,6 +66,27 @@ export abstract class MappedMemory extends RefCounted {
    * @throws UNSUPPORTED for memory that does not travel by file descriptor, or was imported
    */
   abstract exportFd(label: string, access: Access): OwnedFd;
+
+  /**
+   * As `describe`, for a hub. It also takes memory that only its owner keeps alive.
+   * @throws UNSUPPORTED for imported memory of that kind
+   */
+  describeNamed(label: string): MemoryDescriptor {
+    return this.describe(label);
+  }
+
+  /** The file descriptor that goes with `describeNamed`. The caller owns it. */
+  exportNamedFd(label: string, access: Access): OwnedFd {
+    return this.exportFd(label, access);
+  }
+
+  /** True once the memory has gone with its owner, which is another process. */
+  get gone(): boolean {
+    return false;
+  }
+
+  /** @throws PEER_GONE if the memory has gone with its owner */
+  refuseGone(_label: string): void {}
 
   /**
    * Returns a memory file that the kernel can fill directly, or undefined if there is none. The

@@ -42,6 +42,8 @@ const openers: Readonly<Record<MemoryDescriptor["mechanism"], Open>> = {
   vmm: DescriptorMemory.open,
   memfd: DescriptorMemory.open,
   pool: openPoolMemory,
+  legacy: (device, descriptor, fd, access) =>
+    device.legacyImports.openNamed(device, descriptor, fd, access),
 };
 
 /** @throws OUT_OF_MEMORY */

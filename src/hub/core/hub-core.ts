@@ -15,22 +15,22 @@ import {
 import { Attachments, checkFdCount } from "../descriptors/attachments.js";
 import type { HubPolicy } from "../limits/policy.js";
 import type { Account } from "../limits/quota.js";
-import { ObjectTable } from "../objects/object-table.js";
+import type { ObjectTable } from "../objects/object-table.js";
 import { liveRecords, stateOf } from "../restart/as-records.js";
 import type { HubState, StoredRecord } from "../restart/hub-records.js";
 import type { Inheritance } from "../restart/inheritance.js";
 import { checkMayRule, mayRule } from "./access.js";
 import { Disconnection } from "./disconnection.js";
 import { errorReply } from "./error-reply.js";
+import { clearHeld, dropWaits, type Held, nothingHeld } from "./held.js";
 import { clientsPage, hubStatus } from "./hub-report.js";
 import { inheritState } from "./inherit-state.js";
 import { NEVER_REFUSED } from "./never-refused.js";
 import { ObjectRequests } from "./object-requests.js";
 import { OpenRequests } from "./open-requests.js";
 import type { ConnectionId, HubIdentity, HubPorts, Peer } from "./ports.js";
-import { type Held, SessionEnd } from "./session-end.js";
-import { type Connection, type Session, Sessions } from "./sessions.js";
-import { WaitingOpens } from "./waiting-opens.js";
+import { SessionEnd } from "./session-end.js";
+import type { Connection, Session, Sessions } from "./sessions.js";
 
 export class HubCore<Fd> {
   readonly identity: HubIdentity;
@@ -38,7 +38,6 @@ export class HubCore<Fd> {
   readonly #policy: HubPolicy;
   readonly #sessions: Sessions<Fd>;
   readonly #objects: ObjectTable<Fd>;
-  readonly #waiting = new WaitingOpens<Fd>();
   readonly #held: Held<Fd>;
   readonly #opens: OpenRequests<Fd>;
   readonly #requests: ObjectRequests<Fd>;
@@ -52,11 +51,12 @@ export class HubCore<Fd> {
     this.#policy = policy;
     this.#ports = ports;
     this.#lastId = lastId;
-    this.#sessions = new Sessions(policy);
-    this.#objects = new ObjectTable(ports, () => this.#nextId());
-    this.#opens = new OpenRequests(ports, this.#objects, this.#waiting);
-    this.#requests = new ObjectRequests(ports, this.#objects, this.#opens);
-    this.#held = { sessions: this.#sessions, objects: this.#objects, waiting: this.#waiting };
+    this.#held = nothingHeld(policy, ports, () => this.#nextId());
+    const { sessions, objects, waiting, drains } = this.#held;
+    this.#sessions = sessions;
+    this.#objects = objects;
+    this.#opens = new OpenRequests(ports, objects, waiting);
+    this.#requests = new ObjectRequests(ports, objects, this.#opens, drains);
     this.#sessionEnd = new SessionEnd(ports, this.#held);
     this.#disconnection = new Disconnection(ports, this.#sessions, this.#sessionEnd);
   }
@@ -108,7 +108,7 @@ export class HubCore<Fd> {
     const connection = this.#sessions.find(id);
     if (connection === undefined) return;
     this.#sessions.detach(connection);
-    if (connection.session !== undefined) this.#waiting.dropSession(connection.session.id);
+    if (connection.session !== undefined) dropWaits(connection.session, this.#held);
     this.#sessionEnd.endIfEmpty(connection);
   }
 
@@ -160,10 +160,8 @@ export class HubCore<Fd> {
 
   /** Ends all objects. */
   close(): void {
-    this.#objects.clear();
-    this.#waiting.clear();
     this.#requests.clear();
-    this.#sessions.clear();
+    clearHeld(this.#held);
   }
 
   #nextId(): number {
@@ -234,6 +232,8 @@ export class HubCore<Fd> {
         return this.#opens.cancel(session, request);
       case "release":
         return this.#requests.release(session, request);
+      case "drain":
+        return this.#requests.drain(session, request);
       case "restore":
         return this.#requests.restore(session, request, attached);
       case "restored":
@@ -291,7 +291,7 @@ export class HubCore<Fd> {
   }
 
   #resume(session: Session<Fd>, connection: Connection<Fd>): void {
-    this.#waiting.dropSession(session.id);
+    dropWaits(session, this.#held);
     const earlier = this.#sessions.resume(session, connection);
     if (session.recorded) this.#ports.holderArrived(session.id, connection.id);
     session.unrestored = new Set(session.leases.keys());

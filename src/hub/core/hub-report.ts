@@ -2,8 +2,8 @@
 import type { ClientStatus, HubStatus, ResultOf } from "../../wire/messages.js";
 import { type Account, quotaFields } from "../limits/quota.js";
 import { takeFitting } from "./fitting.js";
+import type { Held } from "./held.js";
 import type { HubIdentity, HubPorts } from "./ports.js";
-import type { Held } from "./session-end.js";
 import type { Session } from "./sessions.js";
 
 /** The session that asks for the status, and whether it may see how much every user uses. */

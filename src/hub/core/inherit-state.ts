@@ -1,7 +1,8 @@
 /** Takes the state of an earlier hub over into the tables of this one. */
 import type { Inheritance } from "../restart/inheritance.js";
+import type { Held } from "./held.js";
 import type { HubPorts, SessionId } from "./ports.js";
-import type { Held, SessionEnd } from "./session-end.js";
+import type { SessionEnd } from "./session-end.js";
 import type { Session } from "./sessions.js";
 
 export function inheritState<Fd>(

@@ -5,6 +5,7 @@ import type { Request } from "../../wire/messages.js";
 export const NEVER_REFUSED: ReadonlySet<Request["op"]> = new Set([
   "release",
   "cancel",
+  "drain",
   "bye",
   "restore",
   "restored",

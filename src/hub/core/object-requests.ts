@@ -6,7 +6,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import { fdsOf } from "../../wire/descriptor.js";
 import { PRIVATE, type RequestOf, type ResultOf } from "../../wire/messages.js";
 import { checkName } from "../../wire/names.js";
-import { hasOwnFile } from "../../wire/schemas.js";
+import { endsWithOwner, hasOwnFile } from "../../wire/schemas.js";
 import type { Attachments } from "../descriptors/attachments.js";
 import { checkParts } from "../descriptors/check-channel.js";
 import { checkMemory, checkSameMemory, checkUse } from "../descriptors/check-descriptor.js";
@@ -14,6 +14,7 @@ import type { ObjectTable } from "../objects/object-table.js";
 import type { Lease, ObjectMemory, SharedObject } from "../objects/shared-object.js";
 import { unheldSince } from "../objects/shared-object.js";
 import { checkMayManage, checkMaySee } from "./access.js";
+import { type Drains, isDrained } from "./drains.js";
 import { changesPage, inspection, listPage } from "./object-report.js";
 import type { OpenRequests } from "./open-requests.js";
 import type { ConnectionId, HubPorts } from "./ports.js";
@@ -29,12 +30,19 @@ export class ObjectRequests<Fd> {
   readonly #ports: HubPorts<Fd>;
   readonly #objects: ObjectTable<Fd>;
   readonly #opens: OpenRequests<Fd>;
+  readonly #drains: Drains<Fd>;
   readonly #pendingPublishes = new Map<number, PendingPublish[]>();
 
-  constructor(ports: HubPorts<Fd>, objects: ObjectTable<Fd>, opens: OpenRequests<Fd>) {
+  constructor(
+    ports: HubPorts<Fd>,
+    objects: ObjectTable<Fd>,
+    opens: OpenRequests<Fd>,
+    drains: Drains<Fd>,
+  ) {
     this.#ports = ports;
     this.#objects = objects;
     this.#opens = opens;
+    this.#drains = drains;
   }
 
   create(
@@ -46,6 +54,10 @@ export class ObjectRequests<Fd> {
     const name = checkName(request.name);
     const attempt = `create "${name}"`;
     const { fds } = attached;
+    if (endsWithOwner(descriptor) && lifetime === "pinned") {
+      const found = "legacy memory ends with its owner, and a pinned object does not";
+      throw new CudaIpcError("UNSUPPORTED", `Cannot ${attempt}: ${found}`);
+    }
     const { inodes, writable } = checkMemory(attempt, descriptor, fds, this.#ports);
     checkUse(attempt, { descriptor, sharing, writable }, fds, this.#ports);
     const memory: ObjectMemory<Fd> = { fds: fds as [Fd, ...Fd[]], writable };
@@ -68,19 +80,7 @@ export class ObjectRequests<Fd> {
   /** Returns undefined if the reply has to wait; see `takePendingPublishes`. */
   publish(session: Session<Fd>, request: RequestOf<"publish">): ResultOf<"publish"> | undefined {
     const { id, object: number } = request;
-    const object = this.#objects.index.get(number);
-    if (object === undefined) {
-      throw new CudaIpcError(
-        "NOT_FOUND",
-        `Cannot publish object ${number}: no object has this number`,
-      );
-    }
-    if (object.leases.owner?.session !== session) {
-      throw new CudaIpcError(
-        "NOT_OWNER",
-        `Cannot publish "${object.name}": another process created it`,
-      );
-    }
+    const object = this.#owned(session, number, "publish");
     this.#objects.publish(object);
     if (this.#ports.isKept(number)) return {};
     const pending = { connection: session.connection.id, request: id };
@@ -99,6 +99,15 @@ export class ObjectRequests<Fd> {
   release(session: Session<Fd>, request: RequestOf<"release">): ResultOf<"release"> {
     this.#objects.release(leaseOf(session, request.lease, "release"));
     return {};
+  }
+
+  /** Returns undefined if the reply has to wait for leases to end. */
+  drain(session: Session<Fd>, { id, object: number }: RequestOf<"drain">) {
+    const object = this.#owned(session, number, "drain");
+    this.#objects.remove(object);
+    if (isDrained(object)) return {};
+    this.#drains.add(session, id, object);
+    return undefined;
   }
 
   /** The client still holds this lease, and may bring back memory that went with an earlier hub. */
@@ -178,6 +187,18 @@ export class ObjectRequests<Fd> {
     if (lease.object.memory !== undefined) return;
     attached.keep();
     this.#objects.supplyParts(lease, attached.fds);
+  }
+
+  /** @throws NOT_FOUND, NOT_OWNER */
+  #owned(session: Session<Fd>, number: number, verb: string): SharedObject<Fd> {
+    const object = this.#objects.index.get(number);
+    if (object === undefined) {
+      const found = "no object has this number";
+      throw new CudaIpcError("NOT_FOUND", `Cannot ${verb} object ${number}: ${found}`);
+    }
+    if (object.leases.owner?.session === session) return object;
+    const found = "another process created it";
+    throw new CudaIpcError("NOT_OWNER", `Cannot ${verb} "${object.name}": ${found}`);
   }
 
   #named(session: Session<Fd>, name: string, verb: string): SharedObject<Fd> {

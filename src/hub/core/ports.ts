@@ -101,7 +101,10 @@ export interface HubPorts<Fd> {
   reopenReadOnly(fd: Fd): Fd;
   /** Opens host memory anew for writing. Returns undefined if the system does not allow it. */
   reopenWritable(fd: Fd): Fd | undefined;
-  /** Ends a timeline in host memory for all its waiters. Its owner is dead or has closed it. */
+  /**
+   * Ends a timeline in host memory for all its waiters, or a mark. Its owner is dead or has closed
+   * it.
+   */
   endTimeline(memory: Fd, byteOffset: number): void;
   /** Whether a descriptor can be GPU memory. Only the driver knows the size of GPU memory. */
   isDeviceMemory(fd: Fd): boolean;

@@ -4,21 +4,13 @@
  * middle the next hub goes on with the rest.
  */
 import { releaseAll } from "../../base/scope.js";
-import type { ObjectTable } from "../objects/object-table.js";
 import type { Lease } from "../objects/shared-object.js";
+import { dropWaits, type Held } from "./held.js";
 import type { HubPorts } from "./ports.js";
-import type { Connection, Session, Sessions } from "./sessions.js";
-import type { WaitingOpens } from "./waiting-opens.js";
+import type { Connection, Session } from "./sessions.js";
 
 /** Leases that end in one turn. Each one writes to the journal and may close many descriptors. */
 const LEASES_PER_STEP = 16;
-
-/** Everything that sessions hold. */
-export interface Held<Fd> {
-  readonly sessions: Sessions<Fd>;
-  readonly objects: ObjectTable<Fd>;
-  readonly waiting: WaitingOpens<Fd>;
-}
 
 export class SessionEnd<Fd> {
   readonly #ports: Pick<HubPorts<Fd>, "later">;
@@ -47,8 +39,8 @@ export class SessionEnd<Fd> {
   endSession(session: Session<Fd>, done: () => void): void {
     if (session.ending) return;
     session.ending = true;
-    const { sessions, objects, waiting } = this.#held;
-    waiting.dropSession(session.id);
+    const { sessions, objects } = this.#held;
+    dropWaits(session, this.#held);
     const step = () => {
       this.#release(session.leases.keys(), session);
       return session.leases.size > 0;

@@ -2,10 +2,11 @@
 import { CudaIpcError } from "../../base/errors.js";
 import type { Access } from "../../os/mapping.js";
 import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
+import { MARK_BYTES } from "../../wire/legacy-mark.js";
 import type { Sharing } from "../../wire/messages.js";
-import { factsOf, hasOwnFile } from "../../wire/schemas.js";
+import { endsWithOwner, factsOf, hasOwnFile } from "../../wire/schemas.js";
 import type { HubPorts } from "../core/ports.js";
-import type { SharedObject } from "../objects/shared-object.js";
+import { hasEndWord, type SharedObject } from "../objects/shared-object.js";
 import type { ObjectRecord } from "../restart/hub-records.js";
 import { checkChannel, isWordsFile, type Refuse } from "./check-channel.js";
 
@@ -14,8 +15,19 @@ export interface CheckedMemory {
    * The inode of each file, in the order of the descriptors; null for GPU memory, which has none.
    */
   readonly inodes: readonly (string | null)[];
-  /** Whether host memory can be written through the descriptor that came. */
+  /** Whether host memory, or a mark, can be written through the descriptor that came. */
   readonly writable: boolean;
+}
+
+/** Whether the first descriptor is a memory file, which the hub can check. */
+function comesAsFile(descriptor: Descriptor): boolean {
+  return factsOf(descriptor.device).memoryFiles || hasOwnFile(descriptor);
+}
+
+/** How long the file behind the first descriptor must be. */
+function claimedBytes(descriptor: Descriptor): number {
+  if (endsWithOwner(descriptor)) return MARK_BYTES;
+  return descriptor.pooled?.maxBytes ?? descriptor.allocationByteLength;
 }
 
 /**
@@ -37,16 +49,14 @@ export function checkMemory<Fd>(
   const inodes: (string | null)[] = [];
   let writable = false;
   if (memory !== undefined) {
-    const facts = factsOf(descriptor.device).memoryFiles
-      ? ports.inspectMemoryFile(memory)
-      : undefined;
+    const facts = comesAsFile(descriptor) ? ports.inspectMemoryFile(memory) : undefined;
     if (facts === undefined && !ports.isDeviceMemory(memory))
       throw refuse("the descriptor is not memory of a GPU");
     inodes.push(hasOwnFile(descriptor) ? (facts?.inode ?? null) : null);
     if (facts !== undefined) {
       if (facts.flaw !== undefined) throw refuse(`its memory cannot be used: ${facts.flaw}`);
       writable = facts.writable && hasOwnFile(descriptor);
-      const claimed = descriptor.pooled?.maxBytes ?? descriptor.allocationByteLength;
+      const claimed = claimedBytes(descriptor);
       if (facts.byteLength < claimed)
         throw refuse(`the descriptor claims ${claimed} bytes, the memory has ${facts.byteLength}`);
       if (!facts.sizeSealed)
@@ -86,18 +96,18 @@ export function checkUse<Fd>(
   const refuse: Refuse = (found) =>
     new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
   const { content } = descriptor;
-  const isTimeline = content.kind === "timeline";
-  // The hub has to write the end of the timeline when the owner dies.
-  if (isTimeline && !writable) throw refuse("its descriptor is read-only");
+  // The hub has to write the end when the owner dies.
+  const isEnded = hasEndWord({ descriptor });
+  if (isEnded && !writable) throw refuse("its descriptor is read-only");
   const words = content.kind === "channel" ? fds.filter((_, index) => isWordsFile(index)) : [];
-  const hostMemory = factsOf(descriptor.device).memoryFiles ? fds.slice(0, 1) : [];
+  const hostMemory = comesAsFile(descriptor) ? fds.slice(0, 1) : [];
   // The hub itself adds no seal and changes no mode: both calls can wait for as long as another
   // writer likes. WHY the seal: anybody who can write to a file could seal it against writing by
   // its owner and the hub.
   if (![...hostMemory, ...words].every((fd) => ports.inspectMemoryFile(fd).sealsClosed))
     throw refuse("others could seal its memory: it lacks F_SEAL_SEAL");
   if (sharing.with === "private") return;
-  const isGuarded = hasOwnFile(descriptor) && (isTimeline || sharing.access === "read");
+  const isGuarded = hasOwnFile(descriptor) && (isEnded || sharing.access === "read");
   const guarded = [...(isGuarded ? hostMemory : []), ...words];
   if (!guarded.some((fd) => ports.inspectMemoryFile(fd).othersMayWrite)) return;
   throw refuse(
@@ -135,7 +145,8 @@ export function checkAccess<Fd>(
   const refuse = (found: string) =>
     new CudaIpcError("READ_ONLY", `Cannot open "${name}" for writing: ${found}`);
   if (descriptor.content.kind === "timeline") throw refuse("only its owner signals a timeline");
-  if (!hasOwnFile(descriptor) || memory?.writable) return;
+  // The mark says nothing about the memory.
+  if (!hasOwnFile(descriptor) || endsWithOwner(descriptor) || memory?.writable) return;
   if (!writable) throw refuse("its creator gave a read-only descriptor");
   throw refuse(
     "after a crash of the hub its memory came back read-only, and no writer has brought it yet",

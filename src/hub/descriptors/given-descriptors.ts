@@ -3,7 +3,7 @@
  */
 import { releaseAll } from "../../base/scope.js";
 import { channelFdsAt } from "../../ring/channel-fds.js";
-import { hasOwnFile } from "../../wire/schemas.js";
+import { endsWithOwner, hasOwnFile } from "../../wire/schemas.js";
 import type { HubPorts } from "../core/ports.js";
 import type { Grant, ObjectMemory, SharedObject } from "../objects/shared-object.js";
 import { isPage } from "./check-channel.js";
@@ -45,8 +45,9 @@ function chosen<Fd>(
   const { descriptor } = object;
   const { fds, writable } = object.memory as ObjectMemory<Fd>;
   const [memory, ...others] = fds;
-  // GPU memory has no read-only descriptors.
-  const isGuarded = kind === "read" && hasOwnFile(descriptor) && writable;
+  // GPU memory has no read-only descriptors. Only the owner and the hub end a mark.
+  const isGuarded =
+    hasOwnFile(descriptor) && writable && (kind === "read" || endsWithOwner(descriptor));
   const at = (index: number): Fd => fds[index] as Fd;
   if (role === "reader") {
     const data = isGuarded ? readOnly(memory) : memory;

@@ -8,6 +8,7 @@
  *          ends                  lease ends
  *
  * A timeline keeps its name as long as its owner's lease, and ends for everybody with that lease.
+ * So does legacy memory, which only its owner keeps alive.
  * After a crash of the hub an object has no memory until one of its holders brings it back.
  */
 import { CudaIpcError } from "../../base/errors.js";
@@ -57,10 +58,15 @@ export class ObjectTable<Fd> {
   readonly #ports: ObjectPorts<Fd>;
   readonly #words: WordsInMemory<Fd>;
   readonly #nextId: () => number;
+  readonly #onRelease: (lease: Lease<Fd>) => void;
 
-  /** @param nextId never returns the same number twice */
-  constructor(ports: ObjectPorts<Fd>, nextId: () => number) {
+  /**
+   * @param nextId never returns the same number twice
+   * @param onRelease called after a lease has ended
+   */
+  constructor(ports: ObjectPorts<Fd>, nextId: () => number, onRelease: (lease: Lease<Fd>) => void) {
     this.#ports = ports;
+    this.#onRelease = onRelease;
     this.lost = new LostObjects(ports);
     this.#words = new WordsInMemory(ports);
     this.#nextId = nextId;
@@ -157,6 +163,7 @@ export class ObjectTable<Fd> {
         if (lease.kind === "owner" || lease.role === "writer") this.#ownerLeft(object);
         else this.#endIfUnused(object);
       },
+      () => this.#onRelease(lease),
     ]);
   }
 

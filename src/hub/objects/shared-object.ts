@@ -2,6 +2,7 @@
 import type { WithoutWriter } from "../../ring/channel-end.js";
 import type { ChannelRole } from "../../wire/channel-content.js";
 import { chargedBytes, type Descriptor, fdsOf } from "../../wire/descriptor.js";
+import { endsWithOwner } from "../../wire/schemas.js";
 import type { Session } from "../core/sessions.js";
 import type { Account, Cost } from "../limits/quota.js";
 import type { LeaseRecord, ObjectRecord } from "../restart/hub-records.js";
@@ -153,8 +154,16 @@ export function withoutWriter<Fd>(object: SharedObject<Fd>): WithoutWriter {
 
 /** Whether the object outlives its owner, or for a channel its writer. */
 export function staysWithoutOwner<Fd>(object: SharedObject<Fd>): boolean {
-  const { kind } = object.descriptor.content;
-  return kind === "channel" ? isAwaited(object) : object.published && kind !== "timeline";
+  if (isChannel(object)) return isAwaited(object);
+  return object.published && !hasEndWord(object);
+}
+
+/**
+ * Whether the object ends for everybody with its owner, by a word in its memory file: a timeline,
+ * and the mark of legacy memory.
+ */
+export function hasEndWord<Fd>({ descriptor }: Pick<SharedObject<Fd>, "descriptor">): boolean {
+  return descriptor.content.kind === "timeline" || endsWithOwner(descriptor);
 }
 
 /** Whether the owner, or for a channel the writer, still holds a lease. */

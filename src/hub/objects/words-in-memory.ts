@@ -1,13 +1,14 @@
 /**
- * The hub's writes into shared memory when leases begin and end. A timeline ends with its owner, a
- * reader of a channel gets and leaves its seat, and a channel loses its writer. The hub then rings
- * the bells of everybody who may wait for it.
+ * The hub's writes into shared memory when leases begin and end. A timeline and the mark of legacy
+ * memory end with their owner, a reader of a channel gets and leaves its seat, and a channel loses
+ * its writer. The hub then rings the bells of everybody who may wait for it.
  */
 import { releaseAll } from "../../base/scope.js";
 import { channelFdsAt, readerFdsAt } from "../../ring/channel-fds.js";
 import type { HubPorts } from "../core/ports.js";
 import {
   freeSeats,
+  hasEndWord,
   isHeld,
   type Lease,
   type SharedObject,
@@ -45,7 +46,7 @@ export class WordsInMemory<Fd> {
   }
 
   /**
-   * Ends the object of a timeline's owner or a channel's writer that has gone.
+   * Ends what its owner ends: a timeline, legacy memory, and a channel of a writer that has gone.
    * @returns whether the writer had closed the channel itself
    */
   ownerLeft(object: SharedObject<Fd>): boolean {
@@ -53,8 +54,10 @@ export class WordsInMemory<Fd> {
     const { content } = descriptor;
     if (content.kind === "channel") return this.#writerLeft(object, content.readersMax);
     // WHY also through a read-only descriptor: nobody may have brought a writable one back.
-    if (content.kind === "timeline" && memory !== undefined)
-      this.#ports.endTimeline(memory.fds[0], content.byteOffset);
+    if (hasEndWord(object) && memory !== undefined) {
+      const byteOffset = content.kind === "timeline" ? content.byteOffset : 0;
+      this.#ports.endTimeline(memory.fds[0], byteOffset);
+    }
     return false;
   }
 

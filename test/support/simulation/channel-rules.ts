@@ -95,7 +95,7 @@ export function isChannelAsClaimed(content: Content, held: readonly Held[]): boo
 
 /** Whether the hub can recognise the file behind this descriptor. */
 export function isKnowable({ mechanism, content }: Descriptor, index: number): boolean {
-  if (index === 0) return mechanism === "memfd";
+  if (index === 0) return mechanism === "memfd" || mechanism === "legacy";
   return content.kind !== "channel" || index === CONTROL || index % 2 === 1;
 }
 

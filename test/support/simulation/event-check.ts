@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import type { ConnectionId } from "../../../src/hub/core/ports.js";
 import { checkChannelFiles } from "./channel-rules.js";
+import { drained } from "./rules.js";
 import type { Simulation } from "./simulation.js";
 
 /** An event that the server still has to report to the core. */
@@ -19,6 +20,7 @@ export function checkEvent({
   judge,
 }: Pick<Simulation, "world" | "model" | "core" | "judge">): void {
   assert.deepEqual(world.violations, []);
+  drained({ model, judge });
   judge.done();
   if (world.open.size !== model.fdCount)
     assert.fail(`descriptors: ${world.open.size}, wanted ${model.fdCount}`);

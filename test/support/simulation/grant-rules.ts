@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { RequestOf } from "../../../src/wire/messages.js";
 import { freePlaces, givenTo, partsRefusal, roleRefusal } from "./channel-rules.js";
 import type { Judge } from "./judge.js";
-import { bringBack, isReady, mayOpen } from "./memory-rules.js";
+import { bringBack, hasOwnFile, isReady, mayOpen } from "./memory-rules.js";
 import type { Model, ModelObject, ModelSession } from "./model.js";
 import type { Held } from "./world.js";
 
@@ -69,16 +69,19 @@ export function grant(
   const { access } = message;
   const [memory] = object.memory ?? [];
   assert.ok(memory !== undefined && object.published);
-  const isHost = object.descriptor.mechanism === "memfd";
+  const isHost = hasOwnFile(object.descriptor);
   if (!mayOpen(object, session, access)) return judge.fails(id, message.id, "PERMISSION_DENIED");
   const wrongRole = roleRefusal(object, message);
   if (wrongRole !== undefined) return judge.fails(id, message.id, wrongRole);
   const isTimeline = object.descriptor.content.kind === "timeline";
-  const isReadOnly = isTimeline || (isHost && !memory.writable);
+  const isMark = object.descriptor.mechanism === "legacy";
+  const isReadOnly = isTimeline || (isHost && !isMark && !memory.writable);
   if (access === "read-write" && isReadOnly) return judge.fails(id, message.id, "READ_ONLY");
   const { role } = message;
   const opensAnew =
-    role === undefined ? isHost && memory.writable && access === "read" : role !== "writer";
+    role === undefined
+      ? isHost && memory.writable && (access === "read" || isMark)
+      : role !== "writer";
   if (event.fdTableFull && opensAnew) return judge.fails(id, message.id, "TOO_MANY_FDS");
   const refusal = model.refusal(session.tally, session.peer.uid, { leases: 1 });
   if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);
@@ -91,7 +94,8 @@ export function grant(
     fds.every(({ file }, index) => file === given[index]?.file),
     "the reply has the object's memory",
   );
-  if (isHost && role === undefined) assert.equal(fds[0]?.writable, access === "read-write");
+  if (isHost && role === undefined)
+    assert.equal(fds[0]?.writable, access === "read-write" && !isMark);
   const lease = judge.fresh(result.lease);
   if (role !== undefined) checkGiven(fds, given, lease, { isHost, place });
   model.addLease(lease, { kind: access, role, place }, session, object);

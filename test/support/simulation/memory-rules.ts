@@ -15,6 +15,16 @@ export function isReady(object: ModelObject): boolean {
   return object.published && object.memory !== undefined;
 }
 
+/** Whether the object ends for everybody with its owner's lease. */
+export function endsWithOwner({ content, mechanism }: Descriptor): boolean {
+  return content.kind === "timeline" || mechanism === "legacy";
+}
+
+/** Whether the first file is of this object alone. */
+export function hasOwnFile({ mechanism }: Descriptor): boolean {
+  return mechanism === "memfd" || mechanism === "legacy";
+}
+
 export function mayManage({ owner }: Pick<ModelObject, "owner">, { peer }: Asking): boolean {
   return peer.uid === 0 || peer.uid === owner.uid;
 }
@@ -51,17 +61,18 @@ export function usesOf({
     return { objects: 1, descriptors: 3 + 2 * readersMax, ...slotBytes };
   }
   const counts = { objects: 1, descriptors: content.kind === "bundle" ? 2 : 1 };
+  const mark = mechanism === "legacy" ? 4096 : 0;
   return device.kind === "host"
-    ? { ...counts, hostBytes: bytes }
-    : { ...counts, deviceBytes: bytes };
+    ? { ...counts, hostBytes: bytes + mark }
+    : { ...counts, hostBytes: mark, deviceBytes: bytes };
 }
 
 /** Whether the memory is what its descriptor claims. */
 function isAsClaimed(descriptor: Descriptor, held: readonly Held[]): boolean {
   const { device, mechanism, allocationByteLength, content, pooled } = descriptor;
   const [memory, index] = held.map(({ file }) => file.facts);
-  const isHost = mechanism === "memfd" || device.kind === "host";
-  const claimed = pooled?.maxBytes ?? allocationByteLength;
+  const isHost = hasOwnFile(descriptor) || device.kind === "host";
+  const claimed = mechanism === "legacy" ? 4096 : (pooled?.maxBytes ?? allocationByteLength);
   if (isHost && !(memory?.sizeSealed && memory.byteLength >= claimed)) return false;
   if (content.kind === "channel") {
     return (
@@ -81,18 +92,18 @@ export function checkCreated(
   held: readonly Held[],
 ): boolean {
   const [memory] = held;
-  const isTimeline = descriptor.content.kind === "timeline";
-  if (memory === undefined || !isAsClaimed(descriptor, held) || (isTimeline && !memory.writable))
+  const isEnded = endsWithOwner(descriptor);
+  if (memory === undefined || !isAsClaimed(descriptor, held) || (isEnded && !memory.writable))
     return false;
   const words =
     descriptor.content.kind === "channel"
       ? held.filter(({ file }, i) => i > 0 && !file.isBell)
       : [];
-  const isHost = descriptor.mechanism === "memfd" || descriptor.device.kind === "host";
+  const isHost = hasOwnFile(descriptor) || descriptor.device.kind === "host";
   if (![...(isHost ? [memory] : []), ...words].every(({ file }) => file.facts.sealsClosed))
     return false;
   if (sharing.with === "private") return true;
-  const isGuarded = descriptor.mechanism === "memfd" && (isTimeline || sharing.access === "read");
+  const isGuarded = hasOwnFile(descriptor) && (isEnded || sharing.access === "read");
   return ![...(isGuarded ? [memory] : []), ...words].some(({ file }) => file.facts.othersMayWrite);
 }
 
@@ -104,7 +115,7 @@ export function bringBack(
   fdTableFull: boolean,
 ): readonly Held[] | undefined | string {
   const { descriptor, files, memory: there } = object;
-  const isHost = descriptor.mechanism === "memfd";
+  const isHost = hasOwnFile(descriptor);
   const [memory, ...index] = held;
   if (held.length !== files.length || memory === undefined) return "INVALID_MESSAGE";
   if (!isHost && !mayManage(object, asking)) return "PERMISSION_DENIED";

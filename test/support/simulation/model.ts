@@ -16,6 +16,7 @@ import {
   writerOf,
 } from "./channel-rules.js";
 import { isSameProcess } from "./identity.js";
+import { endsWithOwner } from "./memory-rules.js";
 import { ModelAccounts } from "./model-accounts.js";
 import type {
   ModelConnection,
@@ -36,6 +37,10 @@ export class Model extends ModelAccounts {
     readonly connection: ConnectionId;
     readonly request: number;
   }[] = [];
+  /** Drains that wait: the owner's session and the request. */
+  readonly drains = new Map<ModelObject, { session: ModelSession; request: number }>();
+  /** Answers to drains in the current event, and whether each one succeeded. */
+  readonly drained: { connection: ConnectionId; request: number; ok: boolean }[] = [];
   readonly connections = new Map<ConnectionId, ModelConnection>();
   readonly sessions = new Map<number, ModelSession>();
   readonly objects = new Map<number, ModelObject>();
@@ -190,6 +195,15 @@ export class Model extends ModelAccounts {
     this.#charge(object);
     if (kind === "owner" || role === "writer") this.#ownerLeft(object);
     else this.#endIfUnused(object);
+    if (kind === "owner") this.endDrain(object, false);
+    else if (isDrained(object)) this.endDrain(object, true);
+  }
+
+  /** Answers a drain that waits. */
+  endDrain(object: ModelObject, ok: boolean): void {
+    const drain = this.drains.get(object);
+    if (drain === undefined || !this.drains.delete(object)) return;
+    this.drained.push({ connection: drain.session.connection.id, request: drain.request, ok });
   }
 
   remove(object: ModelObject): void {
@@ -253,6 +267,8 @@ export class Model extends ModelAccounts {
 
   dropWaits(session: ModelSession): void {
     for (const wait of [...session.waits.values()]) this.endWait(wait);
+    for (const [object, drain] of this.drains)
+      if (drain.session === session) this.drains.delete(object);
   }
 
   #queue(wait: ModelWait) {
@@ -281,8 +297,7 @@ export class Model extends ModelAccounts {
       return;
     }
     this.#endTimeline(object);
-    if (object.published && object.descriptor.content.kind !== "timeline")
-      this.#endIfUnused(object);
+    if (object.published && !endsWithOwner(object.descriptor)) this.#endIfUnused(object);
     else this.remove(object);
   }
 
@@ -325,7 +340,7 @@ export class Model extends ModelAccounts {
 
   #endTimeline({ descriptor, memory }: ModelObject): void {
     const [held] = memory ?? [];
-    if (descriptor.content.kind === "timeline" && held?.writable) this.toBeEnded.push(held.file);
+    if (endsWithOwner(descriptor) && held?.writable) this.toBeEnded.push(held.file);
   }
 
   #endIfUnused(object: ModelObject): void {
@@ -336,4 +351,9 @@ export class Model extends ModelAccounts {
     this.count(object.payer, object.uses, -1);
     this.countMemory(object, -1);
   }
+}
+
+/** Whether the owner's lease is the only one. */
+export function isDrained({ leases, ownerLease }: ModelObject): boolean {
+  return leases.size === 1 && ownerLease !== undefined;
 }

@@ -3,7 +3,14 @@ import { controlByteLength } from "../../../src/ring/channel-layout.js";
 import type { ChannelContent } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Request, Sharing } from "../../../src/wire/messages.js";
-import { channelOf, gpuArray, hostArray, hostBundle, timelineDescriptor } from "../messages.js";
+import {
+  channelOf,
+  gpuArray,
+  hostArray,
+  hostBundle,
+  legacyArray,
+  timelineDescriptor,
+} from "../messages.js";
 import type { Random } from "../random.js";
 import type { Client, HeldLease, Packet, SimulatedProcess } from "./client.js";
 import type { Held, World } from "./world.js";
@@ -32,6 +39,8 @@ const kinds: readonly Descriptor[] = [
   timelineDescriptor,
   hostPool,
   { ...hostPool, device: gpuArray.device },
+  legacyArray,
+  { ...legacyArray, device: hostArray.device },
   ...(["end", "wait"] as const).flatMap((whenWriterGone) => [
     channelOf({ whenWriterGone }),
     channelOf({ whenWriterGone }),
@@ -59,7 +68,7 @@ export function nextPacket(client: Client, around: Surroundings): Packet {
   if (dice < 190 || (dice < 350 && client.held.size === 0)) return create(id, around);
   if (dice < 350)
     return {
-      message: { ...head, id, op: "publish", object: objectToPublish(client, random) },
+      message: { ...head, id, op: "publish", object: objectOfOwner(client, random) },
       held: [],
     };
   if (dice < 610 || (dice < 870 && client.held.size === 0))
@@ -74,7 +83,12 @@ export function nextPacket(client: Client, around: Surroundings): Packet {
       message: { ...head, id, op: "release", lease: leaseToRelease(client, random) },
       held: [],
     };
-  if (dice < 940) return { message: { ...head, id, op: "remove", name: name(around) }, held: [] };
+  if (dice < 930) return { message: { ...head, id, op: "remove", name: name(around) }, held: [] };
+  if (dice < 940)
+    return {
+      message: { ...head, id, op: "drain", object: objectOfOwner(client, random) },
+      held: [],
+    };
   if (dice < 960) return { message: { ...head, id, op: "inspect", name: name(around) }, held: [] };
   if (dice < 975) return { message: { ...head, id, op: "status" }, held: [] };
   if (dice < 980) return restore(client, around);
@@ -219,7 +233,7 @@ function wordsFor(content: ChannelContent, { random, world }: Surroundings): Hel
   return [file(controlByteLength(content)), bell(), ...places.flat()];
 }
 
-function objectToPublish(client: Client, random: Random): number {
+function objectOfOwner(client: Client, random: Random): number {
   const owned = [...client.held.values()].filter(({ kind }) => kind === "owner");
   const all = owned.length > 0 && random.chance(0.95) ? owned : [...client.held.values()];
   return all.length === 0 ? 1 + random.below(1000) : random.pick(all).object;

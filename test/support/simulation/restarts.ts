@@ -191,7 +191,10 @@ function memoryOf(
   mechanism: string | undefined,
 ): ObjectMemory<number> {
   const fds = held.map((one) => world.receive(one)) as [number, ...number[]];
-  return { fds, writable: mechanism === "memfd" && held[0]?.writable === true };
+  return {
+    fds,
+    writable: (mechanism === "memfd" || mechanism === "legacy") && held[0]?.writable === true,
+  };
 }
 
 function writtenDown(record: StoredRecord): StoredRecord {

@@ -8,8 +8,8 @@ import type { Request, RequestOf } from "../../../src/wire/messages.js";
 import { isValidName } from "../../../src/wire/names.js";
 import { type Event, grant, grantWaiting, restore } from "./grant-rules.js";
 import { isSameProcess } from "./identity.js";
-import { checkCreated, isReady, mayManage, usesOf } from "./memory-rules.js";
-import type { ModelConnection, ModelObject, ModelSession } from "./model.js";
+import { checkCreated, hasOwnFile, isReady, mayManage, usesOf } from "./memory-rules.js";
+import { isDrained, type ModelConnection, type ModelObject, type ModelSession } from "./model.js";
 import { changes, clients, inspect, list, status } from "./report-rules.js";
 import type { Held } from "./world.js";
 
@@ -17,6 +17,7 @@ import type { Held } from "./world.js";
 const NEVER_REFUSED: ReadonlySet<string> = new Set([
   "release",
   "cancel",
+  "drain",
   "bye",
   "restore",
   "restored",
@@ -44,8 +45,9 @@ export function request(
   } else if (message.op === "stop" || message.op === "restart") {
     rule(event, connection, message);
   } else if (message.op === "bye") {
-    judge.ok(connection.id, message.id);
     model.ended(connection.id);
+    drained(event);
+    judge.ok(connection.id, message.id);
     judge.hangUps.push(connection.id);
   } else ofSession(event, session as ModelSession, message, held);
 }
@@ -68,6 +70,8 @@ function ofSession(event: Event, session: ModelSession, message: Request, held: 
       model.endLease(lease);
       break;
     }
+    case "drain":
+      return drain(event, session, message);
     case "restore":
       return restore(event, session, message, held);
     case "restored": {
@@ -100,7 +104,16 @@ function ofSession(event: Event, session: ModelSession, message: Request, held: 
     case "disconnect":
       return disconnect(event, session, message);
   }
+  drained(event);
   judge.ok(id, message.id);
+}
+
+/** Checks the answers to drains that the current event has ended. */
+export function drained({ model, judge }: Pick<Event, "model" | "judge">): void {
+  for (const { connection, request, ok } of model.drained.splice(0)) {
+    if (ok) judge.ok(connection, request);
+    else judge.fails(connection, request, "ABORTED");
+  }
 }
 
 /** Whether the client is over its rate. Then the hub must pause it. */
@@ -203,6 +216,8 @@ function create(
   const { id } = session.connection;
   const { name, descriptor, lifetime, sharing = { with: "private", access: "read" } } = message;
   if (!isValidName(name)) return judge.fails(id, message.id, "INVALID_NAME");
+  if (descriptor.mechanism === "legacy" && lifetime === "pinned")
+    return judge.fails(id, message.id, "UNSUPPORTED");
   if (!checkCreated(descriptor, sharing, held))
     return judge.fails(id, message.id, "INVALID_DESCRIPTOR");
   if (model.names.has(name)) return judge.fails(id, message.id, "NAME_TAKEN");
@@ -221,7 +236,7 @@ function create(
     descriptor,
     owner: { uid, gid },
     files: held.map(({ file }) => file),
-    writable: descriptor.mechanism === "memfd" && held[0]?.writable === true,
+    writable: hasOwnFile(descriptor) && held[0]?.writable === true,
     uses,
     leases: new Map(),
     memory: held,
@@ -247,6 +262,19 @@ function publish(event: Event, session: ModelSession, message: RequestOf<"publis
   else model.publishes.push({ object: object.id, connection: id, request: message.id });
   object.published = true;
   grantWaiting(event, object);
+}
+
+function drain(event: Event, session: ModelSession, message: RequestOf<"drain">) {
+  const { model, judge } = event;
+  const { id } = session.connection;
+  const object = model.objects.get(message.object);
+  if (object === undefined) return judge.fails(id, message.id, "NOT_FOUND");
+  if (object.ownerLease?.session !== session) return judge.fails(id, message.id, "NOT_OWNER");
+  model.remove(object);
+  if (isDrained(object)) return judge.ok(id, message.id);
+  model.endDrain(object, false);
+  drained(event);
+  model.drains.set(object, { session, request: message.id });
 }
 
 function open(event: Event, session: ModelSession, message: RequestOf<"open">) {

@@ -242,7 +242,9 @@ export class World implements HubPorts<number> {
 
   endTimeline(fd: number, byteOffset: number): void {
     const { file, writable } = this.#look(fd, "written to");
-    if (byteOffset !== 128) this.#violation(`a timeline is ended at byte ${byteOffset}`);
+    // The mark of legacy memory is at byte 0.
+    if (byteOffset !== 128 && byteOffset !== 0)
+      this.#violation(`a timeline is ended at byte ${byteOffset}`);
     if (!writable || this.dead) return;
     file.ended = true;
     this.endedNow.push(file);

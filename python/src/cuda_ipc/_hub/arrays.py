@@ -139,6 +139,8 @@ class HubArrays(Session):
                 raise wrong_kind(name, content.get("kind"), "an array")
             layout = checked_layout(content.get("array"), source.byte_length)
             memory = source.map(opened.fds.fds[0], access == "read")
+            if source.handle is not None:
+                memory.keep(opened.held)  # type: ignore[attr-defined]
             return SharedArray(self._link, name, opened.held, memory, layout)
 
         return self._open(name, access, wait, timeout, None, use)

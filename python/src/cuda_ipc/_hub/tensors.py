@@ -18,6 +18,7 @@ class HubTensors(HubArrays):
         name: str,
         tensor: Any,
         *,
+        copy: bool = False,
         pinned: bool = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
@@ -25,11 +26,16 @@ class HubTensors(HubArrays):
         """Publishes an array of torch, CuPy, Numba, JAX or NumPy, without a copy if possible.
 
         `copied` of the result says whether the values had to be copied, and `why`. Without a copy,
-        others see what is written to `tensor` later, and the result keeps it until `close()`. Work
-        of the GPU on it is waited for. Raises UNSUPPORTED for a tensor that requires grad, is
-        sparse or lies on no CPU and no CUDA device; TypeError for what is no array; and as
-        `create`.
-        """
-        from .._sharing import share
+        others see what is written to `tensor` later. Work of the GPU on it is waited for.
 
-        return share(self, name, tensor, pinned, sharing, timeout)
+        `mechanism` of the result says what keeps the memory. "legacy" is memory of cudaMalloc,
+        which PyTorch, CuPy and Numba have by default: the name ends with this process, and the
+        tensor is kept until `close()` and until no other process has it open. With `copy`, the
+        values are copied all the same: the copy outlives this process while others have it open.
+
+        Raises UNSUPPORTED for a tensor that requires grad, is sparse or lies on no CPU and no CUDA
+        device; TypeError for what is no array; and as `create`.
+        """
+        from .._sharing import Wanted, share
+
+        return share(self, name, tensor, Wanted(copy, pinned, sharing), timeout)

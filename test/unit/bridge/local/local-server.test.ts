@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { limits } from "../../../../src/base/limits.js";
 import { BridgeClaim, LocalServer } from "../../../../src/bridge/local/local-server.js";
+import type { FarWorkers } from "../../../../src/bridge/services/far-workers.js";
 import type { FetchTable, PullOptions } from "../../../../src/bridge/transfer/fetch-table.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 import { TestFolder } from "../../../support/test-folder.js";
@@ -35,7 +36,11 @@ describe("LocalServer", () => {
     claim = BridgeClaim.make(join(folder.path, "bridge"));
     const pull: FetchTable["pull"] = (_name, options) => answer(options);
     const fetches = { pull } as unknown as FetchTable;
-    server = new LocalServer(claim, { fetches, status: () => structuredClone(status) as never });
+    server = new LocalServer(claim, {
+      fetches,
+      workers: {} as FarWorkers,
+      status: () => structuredClone(status) as never,
+    });
   });
   afterEach(() => {
     server.close();
