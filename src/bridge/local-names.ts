@@ -7,8 +7,9 @@ import { linkNameOf } from "../service/service-names.js";
 import { MACHINES_VERSION, type NameRecord } from "../wire/machine-records.js";
 import type { ObjectSummary } from "../wire/messages.js";
 
-/** At most this part of the time goes into looking, however many names there are. */
-const SHARE_OF_TIME = 0.05;
+/** At most this share of a CPU goes into looking, however many names there are. */
+const SHARE_OF_CPU = 0.05;
+const PAUSE_MS_MAX = 10_000;
 
 /** Who decides what other machines see, beside the owner of an object. */
 export interface AnnounceRule {
@@ -110,11 +111,13 @@ export class Looking {
 
   async #run(): Promise<void> {
     this.#isWanted = false;
-    const startMs = performance.now();
+    const start = process.cpuUsage();
     await this.#look();
     if (!this.#open) return;
-    const tookMs = performance.now() - startMs;
-    const pauseMs = Math.max(defaults.bridgeLookMs, tookMs / SHARE_OF_TIME);
-    this.#timer = setTimeout(() => this.now(), pauseMs);
+    // WHY not the time: a look waits for NATS when names are new, and then others are new, too.
+    const { user, system } = process.cpuUsage(start);
+    const pauseMs = (user + system) / 1000 / SHARE_OF_CPU;
+    const boundedMs = Math.min(Math.max(defaults.bridgeLookMs, pauseMs), PAUSE_MS_MAX);
+    this.#timer = setTimeout(() => this.now(), boundedMs);
   }
 }

@@ -16,12 +16,16 @@ export async function until(
 }
 
 /** Waits for a promise, and fails at the deadline. */
-export async function soon<T>(what: string, promise: Promise<T>): Promise<T> {
+export async function soon<T>(
+  what: string,
+  promise: Promise<T>,
+  deadlineMs: number = DEADLINE_MS,
+): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(
-      () => reject(new assert.AssertionError({ message: `not within ${DEADLINE_MS} ms: ${what}` })),
-      DEADLINE_MS,
+      () => reject(new assert.AssertionError({ message: `not within ${deadlineMs} ms: ${what}` })),
+      deadlineMs,
     );
   });
   try {

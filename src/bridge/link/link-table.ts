@@ -178,7 +178,7 @@ function unreachable(machine: string, ucx: string, cause: unknown): CudaIpcError
   return new CudaIpcError("UNSUPPORTED", `Cannot reach machine "${machine}": ${found}`, {
     cause,
     remedy:
-      "Compare the transports in `cuda-ipc bridge status` of both machines, and check UCX_TLS and " +
-      "UCX_NET_DEVICES.",
+      "Compare the transports in `cuda-ipc bridge status` of both machines, and check UCX_TLS " +
+      "and UCX_NET_DEVICES.",
   });
 }

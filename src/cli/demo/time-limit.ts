@@ -2,8 +2,8 @@
 import { CudaIpcError, hasCode } from "../../base/errors.js";
 
 /**
- * Calls `play` with a signal that is aborted by `interrupt` and by the limit. Resolves to the reason
- * if this machine lacks a mechanism that the demo needs.
+ * Calls `play` with a signal that is aborted by `interrupt` and by the limit. Resolves to the
+ * reason if this machine lacks a mechanism that the demo needs.
  */
 export async function withinLimit(
   limitMs: number,
