@@ -14,7 +14,8 @@ const LIMIT_MS = 29_000;
 
 const isSkipped = skipWithoutEngines || TestNetwork.whyNot();
 
-describe("the network between two machines", { skip: isSkipped, concurrency: true }, () => {
+// WHY one after the other: what one computes would delay what the other must do in time.
+describe("the network between two machines", { skip: isSkipped }, () => {
   it("carries an array, and a cut that ends in time only delays it", async () => {
     await using site = await twoNetworks();
     const { opening } = await beginFetch(site);

@@ -3,8 +3,8 @@ import { askBridge } from "../../../src/client/connection/bridge-call.js";
 import { until } from "../until.js";
 import type { TestMachine } from "./test-machine.js";
 
-/** For the environment of bridges: they copy about 150 MB a second, so a test comes between. */
-export const slowCopies = { UCX_TCP_TX_SEG_SIZE: "1K", UCX_ZCOPY_THRESH: "inf" } as const;
+/** For the environment of bridges: they copy about 80 MB a second, so a test comes between. */
+export const slowCopies = { UCX_TCP_TX_SEG_SIZE: "512", UCX_ZCOPY_THRESH: "inf" } as const;
 
 /**
  * Until the machine's bridge has copied a part of an array. WHY not by the command line: while it
