@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect } from "../../../src/client/connect.js";
-import { CliRig } from "./cli-rig.js";
+import { CliRig, eventually } from "./cli-rig.js";
 import { DashboardPage } from "./dashboard-page.js";
 import { withoutBrowser as skip } from "./dashboard-rig.js";
 
@@ -59,9 +59,9 @@ describe("the map of memory", { skip }, () => {
     assert.equal(await page.locator("#object-name").textContent(), "foreign");
     await page.keyboard.press("Escape");
     await page.setViewportSize({ width: 390, height: 800 });
-    await page.waitForFunction(
-      "[...document.querySelectorAll('.cell')].every((c) => c.getBoundingClientRect().right < 391)",
-    );
+    const fits =
+      "[...document.querySelectorAll('.cell')].every((c) => c.getBoundingClientRect().right < 391)";
+    await eventually("all cells fit", async () => (await page.evaluate(fits)) || undefined);
     assert.deepEqual(problems, []);
     await other.close();
     await cell("foreign").waitFor({ state: "detached" });

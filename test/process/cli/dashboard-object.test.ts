@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import type { Page } from "playwright-core";
 import { specialColours } from "../../../src/array/picture-pixels.js";
 import { connect } from "../../../src/client/connect.js";
-import { CliRig } from "./cli-rig.js";
+import { CliRig, eventually } from "./cli-rig.js";
 import { DashboardPage } from "./dashboard-page.js";
 import { withoutBrowser as skip } from "./dashboard-rig.js";
 
@@ -41,7 +41,10 @@ describe("the page of an object", { skip }, () => {
     await slider.press("End");
     await shown;
     await dialog.getByText("2 of 3").waitFor();
-    await page.waitForFunction(`${pixel(0, 0)}[0] === 200`);
+    await eventually("the slice is shown", async () => {
+      const [red] = await pixelAt(page, 0, 0);
+      return red === 200 || undefined;
+    });
     assert.deepEqual(problems, []);
     await hub.close();
   });
