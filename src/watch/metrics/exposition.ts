@@ -48,8 +48,8 @@ function escaped(text: string): string {
 const SPECIAL = /[\\\n"\ud800-\udfff]/;
 
 /**
- * As UTF-8 has it. WHY through bytes: half of a surrogate pair has no form there, so two labels that
- * differ in it only are the same to Prometheus.
+ * As UTF-8 has it. WHY through bytes: half of a surrogate pair has no form there, so two labels
+ * that differ in it only are the same to Prometheus.
  */
 export function wellFormed(text: string): string {
   return Buffer.from(text).toString();
