@@ -3,7 +3,13 @@
  * and the throughput of a channel that is watched ten times a second, or in all ways at once.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { comparedWith, figureOf, measureInTurns, type Outcome, valueFrom } from "../channel/in-turns.js";
+import {
+  comparedWith,
+  figureOf,
+  measureInTurns,
+  type Outcome,
+  valueFrom,
+} from "../channel/in-turns.js";
 import { throughChannel } from "../channel/programs.js";
 import type { Row } from "../measure.js";
 import { HelperProcess } from "./helper-process.js";
