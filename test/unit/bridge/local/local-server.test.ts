@@ -3,26 +3,15 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { limits } from "../../../../src/base/limits.js";
-import { BridgeClaim, LocalServer } from "../../../../src/bridge/local/local-server.js";
+import {
+  BridgeClaim,
+  type LocalAnswers,
+  LocalServer,
+} from "../../../../src/bridge/local/local-server.js";
 import type { FetchTable, PullOptions } from "../../../../src/bridge/transfer/fetch-table.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 import { TestFolder } from "../../../support/test-folder.js";
 import { until } from "../../../support/until.js";
-
-const status = {
-  v: 1,
-  ok: true,
-  machine: "one",
-  namesAwayMs: null,
-  ucx: "1.22.0",
-  transports: [],
-  machines: [],
-  machinesLeftOut: 0,
-  fetches: [],
-  refused: [],
-  names: [],
-  next: null,
-} as const;
 
 describe("LocalServer", () => {
   let folder: TestFolder;
@@ -35,7 +24,8 @@ describe("LocalServer", () => {
     claim = BridgeClaim.make(join(folder.path, "bridge"));
     const pull: FetchTable["pull"] = (_name, options) => answer(options);
     const fetches = { pull } as unknown as FetchTable;
-    server = new LocalServer(claim, { fetches, status: () => structuredClone(status) as never });
+    const workers = {} as LocalAnswers["workers"];
+    server = new LocalServer(claim, { fetches, workers, status: () => assert.fail("not asked") });
   });
   afterEach(() => {
     server.close();
