@@ -84,7 +84,7 @@ describe("a tensor of PyTorch's own memory on the hub", {
     return { owner, values };
   }
 
-  it("has its offset and strides in Python and Node, and stays until both have closed it", async () => {
+  it("has the same bytes in Python and Node, and stays until both have closed it", async () => {
     const { owner, values } = await shared("torch:kept");
     await using _ = owner;
     await using reader = peer(READER, "torch:kept");
