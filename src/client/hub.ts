@@ -116,7 +116,7 @@ export class Hub extends HubTransfers {
    */
   async create<D extends DType>(
     name: string,
-    options: ArrayOptions<D> & CreateOptions,
+    options: Omit<ArrayOptions<D>, "mechanism"> & CreateOptions,
   ): Promise<SharedArray<D>> {
     checks.create(options);
     const { dtype, shape } = options;
@@ -130,7 +130,7 @@ export class Hub extends HubTransfers {
    */
   async createBundle(
     name: string,
-    arrays: Readonly<Record<string, ArrayOptions<DType>>>,
+    arrays: Readonly<Record<string, Omit<ArrayOptions<DType>, "mechanism">>>,
     options: CreateBundleOptions = {},
   ): Promise<SharedBundle> {
     checks.bundledArrays(arrays);
