@@ -124,7 +124,7 @@ export class ChannelClient {
         content,
         fds,
       });
-      const handle = this.objects.track(facts, () => channel.close());
+      const handle = this.objects.handles.track(facts, () => channel.close());
       channel.heldBy(handle);
       await handle.publish({});
       return channel;
@@ -136,7 +136,7 @@ export class ChannelClient {
   open(name: string, role: ChannelRole, wait = false): Promise<HeldChannel> {
     return this.objects.openChannel(name, role, { wait }, (opened) => {
       const channel = new HeldChannel(opened);
-      channel.heldBy(this.objects.track(opened, () => channel.close()));
+      channel.heldBy(this.objects.handles.track(opened, () => channel.close()));
       return channel;
     });
   }
@@ -154,7 +154,7 @@ export class ChannelClient {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.objects.close();
+    this.objects.handles.close();
     await this.link.close();
     this.#devices.close();
   }

@@ -26,6 +26,7 @@ import {
   type LinkAnswer,
   type LinkCall,
 } from "../../wire/link-messages.js";
+import { Debt } from "./debt.js";
 import { FRAME_BYTES_MAX, type FrameSeal } from "./frame-seal.js";
 
 /** The tag of all frames. */
@@ -85,10 +86,7 @@ export class MachineLink {
   readonly #look: NodeJS.Timeout;
   #lastId = 0;
   #heardMs = performance.now();
-  /** Calls and messages of bytes that the other side owes, and those that it has to take. */
-  #owed = 0;
-  /** When the other side last gave or took something that it owed, or began to owe. */
-  #paidMs = 0;
+  readonly #debt = new Debt();
   /** Calls of the other side whose answers have not been sent. */
   #answering = 0;
   #ended: CudaIpcError | undefined;
@@ -138,14 +136,14 @@ export class MachineLink {
     const answered = new Promise<AnswerWithBytes>((resolve, reject) => {
       this.#calls.set(id, { resolve, reject });
     });
-    this.#owes();
+    this.#debt.begin();
     try {
       void this.#send({ ...asked, id } as unknown as LinkCall);
       const { result, bytes } = await deadline.race(answered, () => {});
       const what = `the answer of machine "${this.machine}" to "${asked.op}"`;
       return { result: checked(what, callResults[asked.op], result) as CallResult<Op>, bytes };
     } finally {
-      this.#owed -= 1;
+      this.#debt.end();
       this.#calls.delete(id);
     }
   }
@@ -159,16 +157,16 @@ export class MachineLink {
     const bits = randomBytes(8);
     bits[0] = (bits[0] ?? 0) | 0x80;
     const posted = this.#worker.receive(target, bits.readBigUInt64BE());
-    this.#owes();
+    this.#debt.begin();
     const byteLength = posted.byteLength.then(
       (received) => {
-        this.#owed -= 1;
+        this.#debt.end();
         this.#heard();
-        this.#paid();
+        this.#debt.paid();
         return received;
       },
       (error) => {
-        this.#owed -= 1;
+        this.#debt.end();
         throw this.#ended ?? error;
       },
     );
@@ -179,15 +177,15 @@ export class MachineLink {
   async sendBytes(bytes: UcxMemory, tag: string): Promise<void> {
     this.#checkOpen();
     // WHY owed: a machine that takes nothing would keep the memory from which UCX sends.
-    this.#owes();
+    this.#debt.begin();
     try {
       await this.#worker.send(bytes, BigInt(`0x${tag}`));
       this.#heard();
-      this.#paid();
+      this.#debt.paid();
     } catch (error) {
       throw this.#ended ?? error;
     } finally {
-      this.#owed -= 1;
+      this.#debt.end();
     }
   }
 
@@ -257,7 +255,7 @@ export class MachineLink {
 
   #settle(answer: LinkAnswer, bytes: Uint8Array): void {
     const call = this.#calls.get(answer.id);
-    if (call !== undefined) this.#paid();
+    if (call !== undefined) this.#debt.paid();
     if (answer.ok) call?.resolve(new AnswerWithBytes(answer.result, bytes));
     else call?.reject(this.#errorOf(answer.error));
   }
@@ -301,21 +299,12 @@ export class MachineLink {
     this.#heardMs = performance.now();
   }
 
-  #owes(): void {
-    if (this.#owed === 0) this.#paid();
-    this.#owed += 1;
-  }
-
-  #paid(): void {
-    this.#paidMs = performance.now();
-  }
-
   #checkHeard(): void {
     const limit = defaults.machineSilenceMs;
     const nowMs = performance.now();
     if (nowMs - this.#heardMs >= limit)
       this.end(peerGone(this.machine, `nothing came from it for ${limit / 1000} s`));
-    else if (this.#owed > 0 && nowMs - this.#paidMs >= limit)
+    else if (this.#debt.isOverdue(nowMs, limit))
       this.end(
         peerGone(this.machine, `it has sent or taken nothing that it should for ${limit / 1000} s`),
       );

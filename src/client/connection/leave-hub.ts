@@ -15,10 +15,10 @@ export async function leaveHub(
   let goodbye = false;
   try {
     try {
-      objects.close();
+      objects.handles.close();
     } finally {
       await devices.idle();
-      goodbye = await objects.settled(defaults.goodbyeTimeoutMs);
+      goodbye = await objects.handles.settled(defaults.goodbyeTimeoutMs);
     }
   } finally {
     await link.close({ goodbye }).finally(() => devices.close());
@@ -44,6 +44,6 @@ async function leaveDisconnected(
   reason: CudaIpcError,
 ): Promise<void> {
   // No goodbye if streams continue, as above.
-  if (await objects.disconnect(reason, defaults.goodbyeTimeoutMs))
+  if (await objects.handles.disconnect(reason, defaults.goodbyeTimeoutMs))
     await link.sayGoodbye(defaults.goodbyeTimeoutMs);
 }

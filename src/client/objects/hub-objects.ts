@@ -1,19 +1,17 @@
 /**
- * The shared objects of a joined hub: registers them, opens them, and keeps a handle of each until
- * it is closed. Each object and access is mapped once, however often it is opened.
+ * The shared objects of a joined hub: registers them and opens them. Each object and access is mapped once, however often it is opened.
  */
 import { parseDType } from "../../array/dtype.js";
 import { checkLayout } from "../../array/layout.js";
 import { Deadline } from "../../base/deadline.js";
-import { CudaIpcError, hasCode } from "../../base/errors.js";
+import { CudaIpcError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import { checkOneOf } from "../../base/option-checks.js";
-import { acquireIn, acquireInAsync, releaseAll } from "../../base/scope.js";
+import { acquireIn, acquireInAsync } from "../../base/scope.js";
 import type { AllocateOptions } from "../../gpu/memory/buffer-options.js";
 import { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { ImportCache } from "../../gpu/memory/import-cache.js";
 import { checkArrived, describeNamed } from "../../gpu/memory/sharing.js";
-import { waitUntil } from "../../gpu/order/adaptive-wait.js";
 import { closeFds } from "../../os/foreign-fd.js";
 import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
@@ -30,11 +28,12 @@ import type { Devices } from "../devices.js";
 import type { CreateOptions, OpenOptions } from "../hub-options.js";
 import { readBundleIndex } from "./bundle-index.js";
 import { trackOpened, trackOwned } from "./memory-leases.js";
+import { OpenHandles } from "./open-handles.js";
 import { type OpenedChannel, openedChannel } from "./opened-channel.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
-import { type HandleFacts, type Lasting, SharedHandle } from "./shared-object.js";
+import type { HandleFacts, SharedHandle } from "./shared-object.js";
 
 /** The hub's answer to an open. */
 export interface OpenedObject extends HandleFacts {
@@ -54,15 +53,16 @@ type Mechanical = Pick<AllocateOptions, "mechanism">;
 
 export class HubObjects {
   readonly link: HubLink;
+  readonly handles: OpenHandles;
   readonly #devices: Devices;
   readonly #checkOpen: (attempt: string) => void;
   readonly #imports = new ImportCache();
   readonly #kept = new KeptDescriptors();
-  readonly #handles = new Set<SharedHandle>();
 
   /** @param checkOpen throws if the hub was closed */
   constructor(link: HubLink, devices: Devices, checkOpen: (attempt: string) => void) {
     this.link = link;
+    this.handles = new OpenHandles(link);
     this.#devices = devices;
     this.#checkOpen = checkOpen;
   }
@@ -91,7 +91,7 @@ export class HubObjects {
         memoryOf(buffer, index),
         options,
       );
-      return { buffer, handle: trackOwned(this, facts, buffer) };
+      return { buffer, handle: trackOwned(this.handles, facts, buffer) };
     } catch (error) {
       if (facts !== undefined) this.link.release(facts.lease);
       if (ownBuffer) buffer.close();
@@ -252,7 +252,7 @@ export class HubObjects {
     return acquireIn((scope) => {
       scope.own(buffer, (buffer) => buffer.close());
       this.#checkOpen(`open "${name}"`);
-      const track = () => trackOpened(this, opened, buffer);
+      const track = () => trackOpened(this.handles, opened, buffer);
       if (content.kind === "array") {
         const layout = { ...content.array, dtype: parseDType(content.array.dtype) };
         checkLayout(layout, descriptor.byteLength);
@@ -284,47 +284,5 @@ export class HubObjects {
       this.#checkOpen(`open "${opened.name}"`);
       return buffer;
     });
-  }
-
-  /** Creates a handle that, once closed, gives back the lease and what `memory` releases. */
-  track(facts: HandleFacts, memory: (() => void) | Lasting): SharedHandle {
-    const handle = new SharedHandle(this.link, facts, memory, (closed) =>
-      this.#handles.delete(closed),
-    );
-    this.#handles.add(handle);
-    return handle;
-  }
-
-  close(): void {
-    releaseAll([...this.#handles].map((handle) => () => handle.end()));
-  }
-
-  /**
-   * The hub has disconnected this client. Ends its channels and timelines with this reason, and
-   * waits for their streams. Returns false if they take longer.
-   */
-  disconnect(reason: CudaIpcError, timeoutMs: number): Promise<boolean> {
-    const lasting = [...this.#handles].filter((handle) => handle.disconnect(reason));
-    return this.#settled(() => lasting.every(({ open }) => !open), timeoutMs);
-  }
-
-  /** Waits for streams that still use closed objects. Returns false if they take longer. */
-  settled(timeoutMs: number): Promise<boolean> {
-    return this.#settled(() => this.#handles.size === 0, timeoutMs);
-  }
-
-  async #settled(isOver: () => boolean, timeoutMs: number): Promise<boolean> {
-    const isSettled = () => {
-      for (const handle of [...this.#handles]) handle.settle();
-      return isOver();
-    };
-    try {
-      await waitUntil(isSettled, new Deadline("close what was shared", { timeoutMs }, timeoutMs));
-      return true;
-    } catch (error) {
-      // Not a failure: those who compute on the lost device are told.
-      if (hasCode(error, "TIMEOUT") || hasCode(error, "DEVICE_LOST")) return false;
-      throw error;
-    }
   }
 }

@@ -8,36 +8,32 @@ import { hasCode } from "../../base/errors.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import type { MappedMemory } from "../../gpu/memory/mapped-memory.js";
 import type { HubLink } from "../connection/hub-link.js";
+import type { OpenHandles } from "./open-handles.js";
 import type { HandleFacts, Lasting, SharedHandle } from "./shared-object.js";
-
-interface Tracker {
-  readonly link: HubLink;
-  track(facts: HandleFacts, memory: (() => void) | Lasting): SharedHandle;
-}
 
 /** The handle of an array or a bundle that was created here. */
 export function trackOwned(
-  tracker: Tracker,
+  handles: OpenHandles,
   facts: HandleFacts,
   buffer: DeviceBuffer,
 ): SharedHandle {
-  if (buffer.mechanism !== "legacy") return tracker.track(facts, () => buffer.close());
-  const memory = new OwnedMemory(tracker.link, facts, buffer, () => handle.close());
-  const handle = tracker.track(facts, memory);
+  if (buffer.mechanism !== "legacy") return handles.track(facts, () => buffer.close());
+  const memory = new OwnedMemory(handles.link, facts, buffer, () => handle.close());
+  const handle = handles.track(facts, memory);
   return handle;
 }
 
 /** The handle of an array or a bundle that was opened. */
 export function trackOpened(
-  tracker: Tracker,
+  handles: OpenHandles,
   facts: HandleFacts,
   buffer: DeviceBuffer,
 ): SharedHandle {
   // Legacy memory of this process counts its users itself.
   if (buffer.mechanism !== "legacy" || !buffer.imported)
-    return tracker.track(facts, () => buffer.close());
+    return handles.track(facts, () => buffer.close());
   const memory = new LentMemory(buffer, () => handle.close());
-  const handle = tracker.track(facts, memory);
+  const handle = handles.track(facts, memory);
   return handle;
 }
 

@@ -112,7 +112,7 @@ async function createOnce<D extends DType>(
     const descriptor = describeNamed(buffer, contentOf(shape), options.replicaOf);
     const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
     const facts = await objects.register(name, descriptor, memory, options);
-    handle = objects.track(facts, lastingWriter(writer, parts));
+    handle = objects.handles.track(facts, lastingWriter(writer, parts));
     await handle.publish(options);
     if (!writer.open)
       throw new CudaIpcError("CLOSED", `Cannot create "${name}": the hub was closed`);
@@ -160,7 +160,7 @@ async function openHere<D extends DType>(
       scope.own(parts, (parts) => parts.close());
       let handle: SharedHandle | undefined;
       const reader = new ChannelReader(parts, options, () => handle?.close());
-      handle = objects.track(opened, lastingReader(reader, parts));
+      handle = objects.handles.track(opened, lastingReader(reader, parts));
       return reader;
     });
   });
@@ -182,7 +182,7 @@ export function resumeChannel(
       let handle: SharedHandle | undefined;
       const readers = () => whoReads(objects.link, name, opened.object);
       const writer = new ChannelWriter(parts, () => handle?.close(), readers);
-      handle = objects.track(opened, lastingWriter(writer, parts));
+      handle = objects.handles.track(opened, lastingWriter(writer, parts));
       parts.words.setState("open");
       return writer;
     });
@@ -200,7 +200,7 @@ export function observeChannel(
     const observer = new ChannelObserver(name, shapeOf(opened.content), opened.fds, () =>
       handle?.close(),
     );
-    handle = objects.track(opened, () => observer.close());
+    handle = objects.handles.track(opened, () => observer.close());
     return observer;
   });
 }
@@ -224,7 +224,7 @@ export function watchChannel(
   return objects.openChannel(name, "observer", options, (opened: OpenedChannel) => {
     const { object, content, fds } = opened;
     const observer = new ChannelObserver(name, shapeOf(content), fds, () => {});
-    objects.track(opened, () => {}).close();
+    objects.handles.track(opened, () => {}).close();
     return { object, observer, close: () => observer.close() };
   });
 }

@@ -55,7 +55,7 @@ async function createOnce(
   const timeline = device.createTimeline({ label: name, onClose: () => handle?.close() });
   try {
     const memory = { bring: () => [timeline.exportWritableFd()], close: () => {} };
-    handle = objects.track(
+    handle = objects.handles.track(
       await objects.register(name, describe(timeline), memory, options),
       timeline,
     );
@@ -86,7 +86,7 @@ export function openTimeline(
       label: name,
       onClose: () => handle?.close(),
     });
-    handle = objects.track(opened, () => timeline.close());
+    handle = objects.handles.track(opened, () => timeline.close());
     return timeline;
   });
 }

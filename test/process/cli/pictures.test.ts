@@ -62,7 +62,8 @@ async function takeDashboard(cli: CliRig): Promise<void> {
 async function takeTop(rig: TerminalRig): Promise<void> {
   rig.start("top", "--interval", "200ms");
   const text = await rig.shows(/^optimizer .*[\s\S]*^depth /m);
-  writeFileSync(path("top.svg"), screenSvg(text, rig.screen.columns));
+  const title = "cuda-ipc top: devices, objects, channels and clients in a terminal";
+  writeFileSync(path("top.svg"), screenSvg(title, text, rig.screen.columns));
   rig.press("q");
   await rig.shows(/^ended 0$/m);
 }

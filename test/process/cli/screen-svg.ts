@@ -5,7 +5,8 @@ const LINE_HEIGHT = 18;
 const FONT_SIZE = 14;
 const MARGIN = 12;
 
-export function screenSvg(text: string, columns: number): string {
+/** @param title is read aloud instead of the picture */
+export function screenSvg(title: string, text: string, columns: number): string {
   const lines = text.split("\n");
   const width = Math.ceil(columns * CELL_WIDTH + 2 * MARGIN);
   const height = lines.length * LINE_HEIGHT + 2 * MARGIN;
@@ -18,7 +19,8 @@ export function screenSvg(text: string, columns: number): string {
   });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img"`,
-    `  font-family="ui-monospace, Menlo, Consolas, monospace" font-size="${FONT_SIZE}">`,
+    `  aria-labelledby="title" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="${FONT_SIZE}">`,
+    `<title id="title">${escaped(title)}</title>`,
     `<rect width="${width}" height="${height}" rx="8" fill="#12161d"/>`,
     `<g fill="#e6eaf1">`,
     ...texts,

@@ -26,7 +26,8 @@ describe("MachineLink", () => {
       send: (_: unknown, tag: bigint) => (tag === 1n ? Promise.resolve() : new Promise(() => {})),
       close: () => {},
     } as unknown as UcxWorker;
-    const seal = { open: () => hello, seal: (json: Uint8Array) => json } as unknown as FrameSeal;
+    const opened = { json: hello, bytes: new Uint8Array(0) };
+    const seal = { open: () => opened, seal: (json: Uint8Array) => json } as unknown as FrameSeal;
     const server = { answer: async () => ({}) } as unknown as LinkServer;
     const link = new MachineLink("silent", worker, seal, server);
     link
