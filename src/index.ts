@@ -40,6 +40,7 @@ export type {
   OpenArrayOptions,
   OpenOptions,
   PutOptions,
+  RemoveOptions,
   Saved,
   SaveOptions,
   SharingOptions,

@@ -153,6 +153,30 @@ def test_an_index_that_lies_is_refused():
         os.close(fd)
 
 
+def test_an_index_with_more_lists_than_its_arrays_need_is_refused_before_it_is_parsed():
+    def read(text: bytes, count: int) -> Index:
+        fd = create_file(len(text), text, 8)
+        try:
+            content = {"arrayCount": count, "indexByteLength": len(text)}
+            return read_index(content, fd, 8)
+        finally:
+            os.close(fd)
+
+    # Not even JSON, so only a check before the parser can find it.
+    with pytest.raises(Refused, match="the index has 7 lists and objects, 1 arrays need 6"):
+        read(b"[[[[{{[", 1)
+    with pytest.raises(Refused, match="131074 lists and objects"):
+        read(b'{"x":"' + b"\\\\" * 40000 + b'","y":[' + b"[]," * 131072, 0)
+    # Brackets in texts are none, also behind escapes and in a text of several pieces.
+    for value in ("[[[[{", '"[[[[{', "\\\\[[[[{", 'a\\"[[[{' * 30000):
+        index = Index({"a": packed_layout("int32", 2)}, {"k": value})
+        fd, length = write_index(index)
+        try:
+            assert read_index({"arrayCount": 1, "indexByteLength": length}, fd, 8) == index
+        finally:
+            os.close(fd)
+
+
 def test_memory_that_could_shrink_is_refused():
     fd = os.memfd_create("unsealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:

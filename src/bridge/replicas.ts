@@ -91,13 +91,11 @@ export class Replicas {
   async #remove(name: string, object: number): Promise<void> {
     const { hub, log } = this.#rules;
     try {
-      // Looked at again, because the name may be another object's by now.
-      const found = await hub.inspect(name);
-      if (found.object.object !== object) return;
-      await hub.remove(name);
+      // By its number, because the name may be another object's by now.
+      await hub.remove(name, { object });
       log(`removed: "${name}", because its original was removed`);
     } catch (error) {
-      if (!hasCode(error, "NOT_FOUND")) throw error;
+      if (!hasCode(error, "NOT_FOUND") && !hasCode(error, "STALE_HANDLE")) throw error;
     }
   }
 }

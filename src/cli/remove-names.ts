@@ -5,6 +5,8 @@ import { printErrors } from "./terminal/error-report.js";
 
 export interface Removable {
   readonly name: string;
+  /** Removes the name only if it is this object's. */
+  readonly id?: number;
   /** Removes the object only if nobody has held it since then. */
   readonly unheldSinceMs?: number | undefined;
 }
@@ -17,8 +19,9 @@ export async function* removeNames<T extends Removable>(
 ): AsyncGenerator<T> {
   const { terminal, signal } = context;
   for (const object of objects) {
+    const { name, id, unheldSinceMs } = object;
     try {
-      await hub.remove(object.name, { unheldSinceMs: object.unheldSinceMs, signal });
+      await hub.remove(name, { object: id, unheldSinceMs, signal });
     } catch (error) {
       if (signal.aborted) throw error;
       printErrors(terminal, error);

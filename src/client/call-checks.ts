@@ -34,6 +34,7 @@ import type {
   OpenArrayOptions,
   OpenOptions,
   PutOptions,
+  RemoveOptions,
   SaveOptions,
   SharingOptions,
 } from "./hub-options.js";
@@ -182,8 +183,9 @@ const list = optionsOf<WaitOptions & { readonly prefix?: string }>("list()", {
   prefix: aString,
 });
 
-const remove = optionsOf<WaitOptions & { readonly unheldSinceMs?: number }>("remove()", {
+const remove = optionsOf<RemoveOptions>("remove()", {
   ...waitChecks,
+  object: integer(1),
   unheldSinceMs: integer(0),
 });
 

@@ -31,6 +31,13 @@ export interface SharingOptions {
   readonly machines?: boolean | undefined;
 }
 
+export interface RemoveOptions extends WaitOptions {
+  /** Remove only this object: its number in `list` or `inspect`. */
+  readonly object?: number | undefined;
+  /** Remove only an object that nobody has used since this time, from an entry of `list`. */
+  readonly unheldSinceMs?: number | undefined;
+}
+
 export interface CreateOptions extends WaitOptions {
   /** `host`, `cuda:N` or `auto`. Default: the device that `connect` was given. */
   readonly device?: string | undefined;

@@ -27,6 +27,7 @@ import type {
   Inspection,
   OpenArrayOptions,
   OpenOptions,
+  RemoveOptions,
 } from "./hub-options.js";
 import { HubTransfers } from "./hub-transfers.js";
 import { createArray, createBundle } from "./objects/create-arrays.js";
@@ -260,17 +261,15 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Removes a name at once, as unlink does. Holders keep the object. With `unheldSinceMs` of an
-   * entry of `list`: only if nobody has used it since. @throws NOT_FOUND, IN_USE
+   * Removes a name at once, as unlink does. Holders keep the object.
+   * @throws NOT_FOUND; STALE_HANDLE if another object has the name; IN_USE
    */
-  async remove(
-    name: string,
-    options: WaitOptions & { readonly unheldSinceMs?: number | undefined } = {},
-  ): Promise<void> {
+  async remove(name: string, options: RemoveOptions = {}): Promise<void> {
     checks.remove(options);
-    const { unheldSinceMs, ...wait } = options;
-    const only = unheldSinceMs === undefined ? {} : { unheldSinceMs };
-    const fields = { name: checkName(name), ...only };
+    const { object, unheldSinceMs, ...wait } = options;
+    const only = object === undefined ? {} : { object };
+    const unheld = unheldSinceMs === undefined ? {} : { unheldSinceMs };
+    const fields = { name: checkName(name), ...only, ...unheld };
     await this.#link.request("remove", fields, this.#begin(`remove "${name}"`, wait));
   }
 

@@ -99,11 +99,15 @@ export const requestSchema = v.variant("op", [
    * memory that others must not use after it.
    */
   v.strictObject({ ...head, op: v.literal("drain"), object: positive }),
-  /** With `unheldSinceMs` of an entry of `list`: only if it was not used since that entry. */
+  /**
+   * With the number of an object: only if it has the name. With `unheldSinceMs` of an entry of
+   * `list`: only if it was not used since that entry.
+   */
   v.strictObject({
     ...head,
     op: v.literal("remove"),
     name: anyName,
+    object: v.optional(positive),
     unheldSinceMs: v.optional(count),
   }),
   /** With `holders`, each entry has its holders. */

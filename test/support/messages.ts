@@ -155,6 +155,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "drain", object: 1 },
   { ...head, op: "remove", name: "frame" },
   { ...head, op: "remove", name: "frame", unheldSinceMs: 5 },
+  { ...head, op: "remove", name: "frame", object: 9 },
   { ...head, op: "list" },
   { ...head, op: "list", after: "frame", holders: true },
   { ...head, op: "changes" },

@@ -196,6 +196,23 @@ def write_index(index: Index) -> tuple[int, int]:
     return create_file(len(text), text, F_SEAL_WRITE), len(text)
 
 
+_STRING = re.compile(rb'"[^"]*"?')
+
+
+def _containers(text: bytes) -> int:
+    """How many lists and objects JSON has."""
+    # First escaped backslashes, because `\\"` ends a string.
+    plain = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    found, is_inside = 0, False
+    # WHY in pieces: `sub` keeps an entry for each of what could be 32 million strings.
+    for at in range(0, len(plain), 1 << 16):
+        piece = plain[at : at + (1 << 16)]
+        bare = _STRING.sub(b"", b'"' + piece if is_inside else piece)
+        found += bare.count(b"[") + bare.count(b"{")
+        is_inside ^= piece.count(b'"') % 2 == 1
+    return found
+
+
 def read_index(content: Mapping[str, Any], fd: int, byte_length: int) -> Index:
     """The index of a bundle, with each array checked against the memory."""
     length = integer(content.get("indexByteLength"), 2, "indexByteLength", LIMIT_BUNDLE_INDEX_BYTES)
@@ -208,8 +225,13 @@ def read_index(content: Mapping[str, Any], fd: int, byte_length: int) -> Index:
     # Without the seal its writer could change a layout after the check.
     sealed = fcntl.fcntl(fd, F_GET_SEALS) & F_SEAL_WRITE
     require(sealed, "the index is not sealed against writing")
+    text = os.pread(fd, length, 0)
+    # The index, its metadata and its list; for each array an object, its shape and its strides.
+    # WHY before it is parsed: `[],[],[]` takes memory many times its own size.
+    found, most = _containers(text), 3 + 3 * count
+    require(found <= most, f"the index has {found} lists and objects, {count} arrays need {most}")
     try:
-        document = parse_json(os.pread(fd, length, 0).decode())
+        document = parse_json(text.decode())
     except ValueError as wrong:
         raise Refused(f"the index is not JSON: {wrong}") from wrong
     require(isinstance(document, dict), "the index is no object")

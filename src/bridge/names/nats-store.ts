@@ -15,6 +15,11 @@ const REQUEST_MS = 5000;
 /** How long NATS tells of a removed key. Watchers that were away longer look at all keys anyway. */
 const MARKER_MS = 60_000;
 const REWATCH_PAUSE_MS = 500;
+/**
+ * Answers go nowhere else. Otherwise a program that may ask, but not write to the bucket, could
+ * name a key of it, and the bridge would write there.
+ */
+const INBOX = "_INBOX.";
 /** JetStream's error for a write that expected another revision. */
 const WRONG_LAST_SEQUENCE = 10_071;
 
@@ -150,6 +155,7 @@ export class NatsStore implements NameStore {
     this.#connection.subscribe(`${this.#prefix}.${subject}`, {
       callback: (error, message) => {
         if (error !== null) return this.#log(`NATS: ${error.message}`);
+        if (!message.reply?.startsWith(INBOX)) return;
         answer(message.data).then(
           (bytes) => message.respond(bytes),
           (failure) => this.#log(`NATS: ${messageOf(failure)}`),

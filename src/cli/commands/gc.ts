@@ -27,6 +27,7 @@ interface GcOptions {
 
 interface Unheld {
   readonly name: string;
+  readonly id: number;
   readonly unheldSinceMs: number;
   readonly object: ObjectSummary;
   readonly removal: Removal;
@@ -105,7 +106,8 @@ export function unheldAmong(
     .flatMap((object): Unheld[] => {
       const { name, unheldSinceMs } = object;
       if (unheldSinceMs === null || unheldSinceMs > sinceMs || !mayRemove(object)) return [];
-      return [{ name, unheldSinceMs, object, removal: removalOf(object) }];
+      const id = object.object;
+      return [{ name, id, unheldSinceMs, object, removal: removalOf(object) }];
     })
     .sort((one, other) => other.removal.bytes - one.removal.bytes);
 }

@@ -88,8 +88,8 @@ export class ObjectActions {
   }
 
   remove(query: URLSearchParams, signal: AbortSignal): Promise<WebAnswer> {
-    return this.#act(query, signal, async (hub, { object: { name } }) => {
-      await hub.remove(name, { signal });
+    return this.#act(query, signal, async (hub, { object: { name, object } }) => {
+      await hub.remove(name, { object, signal });
       return textAnswer(200, `Removed ${name}.`);
     });
   }

@@ -89,6 +89,7 @@ export function decodeBundleIndex(
   arrayCount: number,
   byteLength: number,
 ): BundleContent {
+  checkContainers(name, bytes, arrayCount);
   const parsed = parseIndex(name, bytes);
   const index = checked(`the index of "${name}"`, bundleIndexSchema, parsed, "INVALID_DESCRIPTOR");
   if (index.arrays.length !== arrayCount) {
@@ -127,6 +128,32 @@ function readIndex(name: string, fd: OwnedFd, byteLength: number): Uint8Array {
     done += count;
   }
   return bytes;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPENING_BRACKET = 0x5b;
+const OPENING_BRACE = 0x7b;
+
+/**
+ * Counts lists and objects before they are parsed. WHY: an index of `[],[],[]` takes memory many
+ * times its own size, and a full heap ends the process.
+ */
+function checkContainers(name: string, bytes: Uint8Array, arrayCount: number): void {
+  // The index, its metadata and its list; for each array an object, its shape and its strides.
+  const most = 3 + 3 * arrayCount;
+  let found = 0;
+  let inString = false;
+  for (let at = 0; at < bytes.byteLength; at += 1) {
+    const byte = bytes[at];
+    if (byte === QUOTE) inString = !inString;
+    else if (inString) at += byte === BACKSLASH ? 1 : 0;
+    else if (byte === OPENING_BRACKET || byte === OPENING_BRACE) found += 1;
+  }
+  if (found > most) {
+    const claimed = `${arrayCount} arrays were claimed, which need at most ${most}`;
+    throw refused(name, `its index has ${found} lists and objects, but ${claimed}`);
+  }
 }
 
 function parseIndex(name: string, bytes: Uint8Array): unknown {

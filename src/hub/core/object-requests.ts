@@ -128,7 +128,11 @@ export class ObjectRequests<Fd> {
   remove(session: Session<Fd>, request: RequestOf<"remove">): ResultOf<"remove"> {
     const object = this.#named(session, request.name, "remove");
     checkMayManage(object, session.peer, "remove");
-    const { unheldSinceMs } = request;
+    const { object: number = object.id, unheldSinceMs } = request;
+    if (object.id !== number) {
+      const found = `it is object ${object.id} now, not ${number}`;
+      throw new CudaIpcError("STALE_HANDLE", `Cannot remove "${object.name}": ${found}`);
+    }
     if (unheldSinceMs !== undefined && unheldSince(object) !== unheldSinceMs) {
       const found = "it was used since it was listed";
       throw new CudaIpcError("IN_USE", `Cannot remove "${object.name}": ${found}`);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, afterEach, before, describe, it } from "node:test";
 import { crc32 } from "node:zlib";
+import { connect } from "@nats-io/transport-node";
 import { Deadline } from "../../../src/base/deadline.js";
 import { limits } from "../../../src/base/limits.js";
 import type { Hub } from "../../../src/client/hub.js";
@@ -217,6 +218,24 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
       } finally {
         worker.close();
       }
+    }
+  });
+
+  it("answers no request that wants its answer in the bucket", async () => {
+    const { instance } = await instanceOfMachine();
+    const asker = await connect({ servers: nats.url });
+    try {
+      const subject = `cuda-ipc.cuda-ipc.link.${instance}`;
+      const answers = asker.subscribe("elsewhere.>", { max: 1 });
+      asker.publish(subject, "x", { reply: "$KV.cuda-ipc.name.planted" });
+      asker.publish(subject, "x", { reply: "elsewhere.inbox" });
+      asker.publish(subject, "x");
+      // The bridge handles requests in their order, so it has handled those above.
+      await asker.request(subject, "x", { timeout: 10_000 });
+      assert.equal(await hostile.store.read("name.planted"), undefined);
+      assert.equal(answers.getReceived(), 0);
+    } finally {
+      await asker.close();
     }
   });
 

@@ -83,7 +83,7 @@ export function nextPacket(client: Client, around: Surroundings): Packet {
       message: { ...head, id, op: "release", lease: leaseToRelease(client, random) },
       held: [],
     };
-  if (dice < 930) return { message: { ...head, id, op: "remove", name: name(around) }, held: [] };
+  if (dice < 930) return { message: removal(id, client, around), held: [] };
   if (dice < 940)
     return {
       message: { ...head, id, op: "drain", object: objectOfOwner(client, random) },
@@ -231,6 +231,12 @@ function wordsFor(content: ChannelContent, { random, world }: Surroundings): Hel
   });
   const places = Array.from({ length: content.readersMax }, () => [file(4096), bell()]);
   return [file(controlByteLength(content)), bell(), ...places.flat()];
+}
+
+/** Some have the number of an object, which often is not the one with the name. */
+function removal(id: number, client: Client, around: Surroundings): Request {
+  const only = around.random.chance(0.3) ? { object: objectOfOwner(client, around.random) } : {};
+  return { ...head, id, op: "remove", name: name(around), ...only };
 }
 
 function objectOfOwner(client: Client, random: Random): number {

@@ -88,6 +88,8 @@ function ofSession(event: Event, session: ModelSession, message: Request, held: 
       if (!isValidName(message.name)) return judge.fails(id, message.id, "INVALID_NAME");
       if (object === undefined) return judge.fails(id, message.id, "NOT_FOUND");
       if (!mayManage(object, session)) return judge.fails(id, message.id, "PERMISSION_DENIED");
+      if ((message.object ?? object.id) !== object.id)
+        return judge.fails(id, message.id, "STALE_HANDLE");
       model.remove(object);
       break;
     }

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { stepFor } from "../../../src/bridge/replicas.js";
+import { CudaIpcError } from "../../../src/base/errors.js";
+import { type ReplicaRules, Replicas, stepFor } from "../../../src/bridge/replicas.js";
 import type { NameRecord } from "../../../src/wire/machine-records.js";
 import { hostArray } from "../../support/messages.js";
+import { watchedObject } from "../watch/samples.js";
 
 const replica = { name: "weights", machine: "one", object: 5 };
 const record: NameRecord = {
@@ -42,5 +44,44 @@ describe("stepFor", () => {
     assert.deepEqual(stepFor(replica, directory(record, false), false), { do: "nothing" });
     const notYet = directory(undefined, true, false);
     assert.deepEqual(stepFor(replica, notYet, false), { do: "nothing" });
+  });
+});
+
+describe("Replicas", () => {
+  const { name, machine, object } = replica;
+  const descriptor = { ...hostArray, replicaOf: { machine, object } };
+  const copy = watchedObject({ name, object: 8, published: true, descriptor });
+
+  function replicas(remove: (...asked: unknown[]) => Promise<void>) {
+    const log: string[] = [];
+    const rules = {
+      hub: { remove },
+      machine: "two",
+      directory: { ...directory(undefined, true), entries: () => [] },
+      keep: false,
+      isPulled: () => false,
+      log: (line: string) => log.push(line),
+    };
+    return { log, replicas: new Replicas(rules as unknown as ReplicaRules) };
+  }
+
+  it("removes a copy by its number, because another object may have the name by then", async () => {
+    const asked: unknown[] = [];
+    const { log, replicas: two } = replicas(async (...given) => {
+      asked.push(given);
+    });
+    await two.keepInStep([copy]);
+    assert.deepEqual(asked, [[name, { object: 8 }]]);
+    assert.equal(log.length, 1);
+  });
+
+  it("takes a name that is gone or another object's for removed", async () => {
+    for (const code of ["NOT_FOUND", "STALE_HANDLE"] as const) {
+      const { log, replicas: two } = replicas(() =>
+        Promise.reject(new CudaIpcError(code, "Cannot remove it")),
+      );
+      await two.keepInStep([copy]);
+      assert.deepEqual(log, []);
+    }
   });
 });

@@ -220,6 +220,19 @@ describe("an object without leases", () => {
   });
 });
 
+describe("an object that is removed by its number", () => {
+  it("is removed only while it has the name", () => {
+    const rig = new CoreRig();
+    rig.greeted(1);
+    const earlier = published(rig, 1, "a", "pinned").object;
+    rig.result(1, "remove", { name: "a", object: earlier });
+    const { object } = published(rig, 1, "a", "pinned");
+    assert.equal(rig.failure(1, "remove", { name: "a", object: earlier }), "STALE_HANDLE");
+    rig.result(1, "remove", { name: "a", object });
+    assert.equal(rig.failure(1, "remove", { name: "a", object }), "NOT_FOUND");
+  });
+});
+
 describe("clients", () => {
   it("has each session with its process, its program and what it holds", () => {
     const rig = new CoreRig();
