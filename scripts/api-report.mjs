@@ -11,7 +11,7 @@ import { DOORS, namesOf } from "./doors.mjs";
 const COMMITTED = "api";
 const FOUND = "build/api";
 const TYPES = "dist/types.d.ts";
-const NAMES_MAX = 60;
+const NAMES_MAX = 61;
 
 writeReports();
 const main = namesOf(DOORS[0]).length;
