@@ -161,6 +161,8 @@ export const limits = {
   machineLinksMax: 256,
   /** Objects that one machine copies over one link at a time. */
   exportsPerLinkMax: 64,
+  /** Large messages of a carried channel that are copied at a time. A bridge asks for 4. */
+  carriedMessagesMax: 8,
   /** Workers of other machines that one client of a service uses at a time. */
   farWorkersMax: 64,
   /** A message of a channel up to this size goes to another machine at once, unasked. */
