@@ -93,17 +93,17 @@ function packagesThat(isWanted) {
     .filter((path) => existsSync(path));
 }
 
-/** The paths of sharp, which the inference server needs, and of all that it needs itself. */
-function pathsOfSharp() {
+/** The paths of these packages, and of all that they need themselves. */
+function pathsOf(...names) {
   const found = new Set();
   const add = (path) => {
     const entry = packages[path];
     if (entry === undefined || found.has(path)) return;
     found.add(path);
-    const names = Object.keys({ ...entry.dependencies, ...entry.optionalDependencies });
-    for (const name of names) add(`node_modules/${name}`);
+    const needed = Object.keys({ ...entry.dependencies, ...entry.optionalDependencies });
+    for (const name of needed) add(`node_modules/${name}`);
   };
-  add("node_modules/sharp");
+  for (const name of names) add(`node_modules/${name}`);
   return found;
 }
 
@@ -173,7 +173,9 @@ for (const file of [
   cpSync(file, join(BUNDLE, file));
 // koffi contains its manual, headers of Node and a binary for musl, which are not needed here.
 const unneeded = /node_modules\/(koffi\/(doc|vendor)|@koromix\/[^/]+\/musl_x64)(\/|$)/;
-const isForUsers = ({ dev, devOptional }) => dev !== true && devOptional !== true;
+const ofBridge = pathsOf("@nats-io/kv", "@nats-io/transport-node");
+const isForUsers = ({ dev, devOptional }, path) =>
+  (dev !== true && devOptional !== true) || ofBridge.has(path);
 for (const path of packagesThat(isForUsers)) {
   cpSync(path, join(BUNDLE, path), {
     recursive: true,
@@ -185,8 +187,9 @@ for (const path of peerFiles) {
   if (existsSync(path)) cpSync(path, join(BUNDLE, path), { recursive: true });
   else console.error(`Without ${path}`);
 }
-const ofSharp = pathsOfSharp();
-const inSharp = packagesThat((entry, path) => ofSharp.has(path) && !isForUsers(entry));
+// For the inference server.
+const ofSharp = pathsOf("sharp");
+const inSharp = packagesThat((entry, path) => ofSharp.has(path) && !isForUsers(entry, path));
 run("tar", ["cJf", join(BUNDLE, "sharp.tar.xz"), ...inSharp]);
 await packEngines();
 // Runs the host suite first, because a bundle without a file would waste time on a GPU.

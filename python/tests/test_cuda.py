@@ -340,6 +340,37 @@ def test_a_false_handle_is_refused_and_nothing_is_held(hub, malloc):
         assert [info.leases for info in hub.list() if info.name == "lie"] == [1]
 
 
+OPENS_A_LIE = """
+try:
+    hub.open("lie")
+except cuda_ipc.CudaIpcError as error:
+    say(error.code)
+hub.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("lie", "code"),
+    [
+        ({"handle": b"\xff" * 64}, "INVALID_HANDLE"),
+        ({"handle": bytes(64)}, "INVALID_HANDLE"),
+        ({"length": 1 << 30}, "INVALID_DESCRIPTOR"),
+    ],
+)
+def test_a_reader_refuses_a_handle_of_nothing_and_a_block_that_is_too_short(
+    hub, malloc, python, monkeypatch, lie, code
+):
+    from cuda_ipc import _cuda_handles
+
+    honest = _cuda_handles.handle_of
+    monkeypatch.setattr(_cuda_handles, "handle_of", lambda *of: honest(*of)._replace(**lie))
+    with hub.share("lie", a_tensor(malloc, "uint8", (8,), 256)) as shared:
+        reader = python(OPENS_A_LIE)
+        assert reader.said() == code
+        reader.finish()
+        assert shared.tobytes() == b"abcdefgh"
+
+
 PEER = """
 import ctypes
 from cuda_ipc import interop

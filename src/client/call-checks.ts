@@ -71,7 +71,9 @@ export const sharingCheck: Check = (option, value) => {
   throw new TypeError(`${option} needs the option with, such as { with: "group" }`);
 };
 
-const arrayChecks = { dtype: aDType, shape: checkShape, mechanism: aString } as const;
+type Layout = Omit<ArrayOptions<DType>, "mechanism">;
+
+const arrayChecks = { dtype: aDType, shape: checkShape } as const;
 
 const createChecks = {
   ...waitChecks,
@@ -95,7 +97,7 @@ const connect = optionsOf<ConnectOptions>("connect()", {
   program: aString,
 });
 
-const create = optionsOf<ArrayOptions<DType> & CreateOptions>(
+const create = optionsOf<Layout & CreateOptions>(
   "create()",
   { ...arrayChecks, ...createChecks },
   { ...ARRAY, such: 'create("frame", { dtype: "float32", shape: [2, 3] })' },
@@ -106,7 +108,7 @@ const createBundle = optionsOf<CreateBundleOptions>("createBundle()", {
   metadata: anObject,
 });
 
-const bundledArray = nested<ArrayOptions<DType>>(arrayChecks, ARRAY);
+const bundledArray = nested<Layout>(arrayChecks, ARRAY);
 
 function bundledArrays(arrays: unknown): void {
   checkObject("arrays", arrays, ', such as { weights: { dtype: "float32", shape: [2, 3] } }');

@@ -117,7 +117,7 @@ export class Hub extends HubTransfers {
    */
   async create<D extends DType>(
     name: string,
-    options: ArrayOptions<D> & CreateOptions,
+    options: Omit<ArrayOptions<D>, "mechanism"> & CreateOptions,
   ): Promise<SharedArray<D>> {
     checks.create(options);
     const { dtype, shape } = options;
@@ -131,7 +131,7 @@ export class Hub extends HubTransfers {
    */
   async createBundle(
     name: string,
-    arrays: Readonly<Record<string, ArrayOptions<DType>>>,
+    arrays: Readonly<Record<string, Omit<ArrayOptions<DType>, "mechanism">>>,
     options: CreateBundleOptions = {},
   ): Promise<SharedBundle> {
     checks.bundledArrays(arrays);

@@ -8,7 +8,7 @@
  *
  * The owner ends the mark before it frees the memory. The hub ends it for an owner that has gone.
  */
-import { LINE_BYTES, type Line, lineAt, poison, stateOf } from "../base/timeline-line.js";
+import { LINE_BYTES, type Line, lineAt, stateOf } from "../base/timeline-line.js";
 
 export const MARK_BYTES = 4096;
 
@@ -19,9 +19,4 @@ export function markAt(bytes: ArrayBufferLike): Line {
 
 export function isMarkEnded(mark: Line): boolean {
   return stateOf(mark).ended;
-}
-
-/** The memory is freed next. */
-export function endMark(mark: Line): void {
-  poison(mark);
 }

@@ -132,7 +132,7 @@ gc.collect()
 torch.cuda.empty_cache()
 print(json.dumps({
     "copied": copied, "values": values, "kept": kept >= 1, "left": left, "sum": sum_of_last,
-    "ordinary": [ordinary.copied, "shareable" in ordinary.why],
+    "ordinary": [ordinary.copied, ordinary.mechanism],
     "afterThreads": len(_shareable.blocks),
 }))
 hub.close()
@@ -325,7 +325,7 @@ describe("Python on the same GPU", { skip: whyNoGpu() ?? false }, () => {
       kept: true,
       left: 0,
       sum: 3 * 2 ** 20,
-      ordinary: [true, true],
+      ordinary: [false, "legacy"],
       afterThreads: 0,
     });
   });

@@ -8,7 +8,13 @@ const python = process.env.PYTHON ?? "python3";
 
 /** The bundle for GPU machines brings pytest along (scripts/gpu-bundle.mjs). */
 const packages = [process.env.PYTHONPATH, resolve("python/packages")].filter(Boolean).join(":");
-const base = { ...process.env, PYTHONDONTWRITEBYTECODE: "1", PYTHONPATH: packages };
+const base = {
+  ...process.env,
+  PYTHONDONTWRITEBYTECODE: "1",
+  PYTHONPATH: packages,
+  // Those of the machine may be for another version of pytest.
+  PYTEST_DISABLE_PLUGIN_AUTOLOAD: "1",
+};
 
 /** The tests that need a GPU, or the libcuda that is written in C. */
 export const GPU_TESTS = ["descriptors", "cuda", "streams", "stream_ends", "service_streams"].map(

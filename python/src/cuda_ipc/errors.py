@@ -48,7 +48,7 @@ class CudaError(CudaIpcError):
 
 
 class Farewell(CudaIpcError):
-    """The hub's last words, after which no other hub is looked for. The code is one of FAREWELLS."""
+    """The hub's last words, after which no other hub is looked for. Its code is in FAREWELLS."""
 
 
 #: The hub was stopped on purpose, or somebody has disconnected this client.

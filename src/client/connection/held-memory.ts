@@ -16,11 +16,6 @@ export function partOf(
 
 /** An array or a bundle that was created here: its memory is exported anew each time. */
 export function memoryOf(buffer: DeviceBuffer, index: OwnedFd | undefined): HeldMemory {
-  if (buffer.mechanism === "legacy") {
-    // Its mark, which stays when the array is closed and its readers are still there.
-    const mark = buffer.memory.exportNamedFd(buffer.label, "read-write");
-    return { bring: () => duplicates([mark]), close: () => mark.close() };
-  }
   const kept = index?.duplicate();
   const bring = () =>
     acquireIn((scope) => {

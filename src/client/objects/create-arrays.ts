@@ -2,7 +2,6 @@
 import type { DType } from "../../array/dtype.js";
 import { type ArrayLayout, checkLayout } from "../../array/layout.js";
 import { acquireInAsync } from "../../base/scope.js";
-import type { AllocateOptions } from "../../gpu/memory/buffer-options.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { operations } from "../client-diagnostics.js";
 import type { CreateBundleOptions, CreateOptions } from "../hub-options.js";
@@ -17,7 +16,7 @@ export async function createArray<D extends DType>(
   name: string,
   layout: ArrayLayout & { readonly dtype: D },
   memory: number | DeviceBuffer,
-  options: CreateOptions & Pick<AllocateOptions, "mechanism">,
+  options: CreateOptions,
 ): Promise<SharedArray<D>> {
   const { dtype, shape, strides, byteOffset } = layout;
   const byteLength = typeof memory === "number" ? memory : memory.byteLength;

@@ -8,10 +8,9 @@ import { CudaIpcError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import { checkOneOf } from "../../base/option-checks.js";
 import { acquireIn, acquireInAsync } from "../../base/scope.js";
-import type { AllocateOptions } from "../../gpu/memory/buffer-options.js";
 import { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { ImportCache } from "../../gpu/memory/import-cache.js";
-import { checkArrived, describeNamed } from "../../gpu/memory/sharing.js";
+import { checkArrived, describeBuffer } from "../../gpu/memory/sharing.js";
 import { closeFds } from "../../os/foreign-fd.js";
 import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
@@ -27,7 +26,7 @@ import { KeptDescriptors } from "../connection/kept-descriptors.js";
 import type { Devices } from "../devices.js";
 import type { CreateOptions, OpenOptions } from "../hub-options.js";
 import { readBundleIndex } from "./bundle-index.js";
-import { trackOpened, trackOwned } from "./memory-leases.js";
+import { trackOpened } from "./memory-leases.js";
 import { OpenHandles } from "./open-handles.js";
 import { type OpenedChannel, openedChannel } from "./opened-channel.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
@@ -48,8 +47,6 @@ export interface OpenedObject extends HandleFacts {
 export interface NewObjectOptions extends CreateOptions {
   readonly replicaOf?: ReplicaOf | undefined;
 }
-
-type Mechanical = Pick<AllocateOptions, "mechanism">;
 
 export class HubObjects {
   readonly link: HubLink;
@@ -74,7 +71,7 @@ export class HubObjects {
   async create(
     name: string,
     memory: number | DeviceBuffer,
-    options: NewObjectOptions & Mechanical,
+    options: NewObjectOptions,
     content: DescriptorContent,
     index: OwnedFd | undefined,
   ): Promise<{ buffer: DeviceBuffer; handle: SharedHandle }> {
@@ -87,11 +84,11 @@ export class HubObjects {
       await buffer.ready({ signal: options.signal, timeoutMs: options.timeoutMs });
       facts = await this.register(
         name,
-        describeNamed(buffer, content, options.replicaOf),
+        describeBuffer(buffer, content, options.replicaOf),
         memoryOf(buffer, index),
         options,
       );
-      return { buffer, handle: trackOwned(this.handles, facts, buffer) };
+      return { buffer, handle: this.handles.track(facts, () => buffer.close()) };
     } catch (error) {
       if (facts !== undefined) this.link.release(facts.lease);
       if (ownBuffer) buffer.close();
@@ -100,17 +97,9 @@ export class HubObjects {
   }
 
   /** Allocates memory for a new object, on the chosen device or in the chosen pool. */
-  allocate(
-    name: string,
-    byteLength: number,
-    { device, pool, mechanism }: CreateOptions & Mechanical,
-  ): DeviceBuffer {
-    if (pool === undefined) {
-      const options = { label: name, mechanism };
-      return DeviceBuffer.allocate(this.#devices.open(device), byteLength, options);
-    }
-    if (mechanism !== undefined)
-      throw new TypeError(`Cannot create "${name}" in a pool and with mechanism ${mechanism}`);
+  allocate(name: string, byteLength: number, { device, pool }: CreateOptions): DeviceBuffer {
+    if (pool === undefined)
+      return DeviceBuffer.allocate(this.#devices.open(device), byteLength, { label: name });
     if (device !== undefined && this.#devices.open(device).uuid !== pool.device.uuid) {
       throw new TypeError(
         `Cannot create "${name}" on ${device}: its pool is on ${pool.device.name}`,

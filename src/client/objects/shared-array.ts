@@ -42,8 +42,8 @@ export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
   }
 
   /**
-   * True once the memory has gone with its owner: see `mechanism` of `create`. What you would read
-   * then is undefined, so `read` and the other calls throw PEER_GONE.
+   * True once the memory has gone with its owner, which only legacy memory does. What you would
+   * read then is undefined, so `read` and the other calls throw PEER_GONE.
    */
   get memoryGone(): boolean {
     return this.buffer.memoryGone;

@@ -22,7 +22,7 @@ import { ChannelReader } from "../../channel/channel-reader.js";
 import { ChannelWriter } from "../../channel/channel-writer.js";
 import type { Device } from "../../gpu/device.js";
 import { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
-import { describeNamed } from "../../gpu/memory/sharing.js";
+import { describeBuffer } from "../../gpu/memory/sharing.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { memorySlots } from "../../ring/channel-layout.js";
 import { succeed } from "../../ring/ring-succession.js";
@@ -109,7 +109,7 @@ async function createOnce<D extends DType>(
     scope.handOver();
     scope.own(writer, (writer) => writer.end());
     if (options.firstSequence !== undefined) writer.goTo(options.firstSequence);
-    const descriptor = describeNamed(buffer, contentOf(shape), options.replicaOf);
+    const descriptor = describeBuffer(buffer, contentOf(shape), options.replicaOf);
     const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
     const facts = await objects.register(name, descriptor, memory, options);
     handle = objects.handles.track(facts, lastingWriter(writer, parts));

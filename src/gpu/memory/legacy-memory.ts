@@ -9,7 +9,7 @@ import type { DevicePointer } from "../../driver/gpu-driver.js";
 import { LEGACY_GRANULARITY_BYTES, type LegacyExport } from "../../driver/legacy-calls.js";
 import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
-import { type ArrayHandleDocument, decodeHandle, encodeHandle } from "../../wire/ipc-documents.js";
+import { type ArrayHandleDocument, decodeHandle } from "../../wire/ipc-documents.js";
 import type { Device } from "../device.js";
 import type { ExportMark, ImportedMark } from "./export-marks.js";
 import type { Exporter } from "./exporters.js";
@@ -27,8 +27,8 @@ export class LegacyMemory extends MappedMemory {
   readonly imported: boolean;
   /** Undefined for imported memory. */
   readonly #mark: ExportMark | undefined;
-  /** The mark on the hub. Own memory gets one when it is given a name. */
-  #named: MemoryMark | undefined;
+  /** The mark on the hub, of imported memory that has a name. */
+  readonly #named: MemoryMark | undefined;
 
   private constructor(
     device: Device,
@@ -101,47 +101,24 @@ export class LegacyMemory extends MappedMemory {
     );
   }
 
-  override describeNamed(label: string): MemoryDescriptor {
-    const { handle, blockByteLength } = LegacyMemory.handleOf(this, label);
-    const legacy = { handle: encodeHandle(handle) };
-    const { reference } = this.device;
-    const allocationByteLength = blockByteLength;
-    return { device: reference, mechanism: "legacy", legacy, allocationByteLength };
-  }
-
-  override exportNamedFd(label: string): OwnedFd {
-    LegacyMemory.handleOf(this, label);
-    if (this.#named === undefined) {
-      this.#named = MemoryMark.create();
-      this.device.legacyImports.addOwn(this.#named, this);
-    }
-    return this.#named.exportFd();
-  }
-
   override get gone(): boolean {
-    return this.imported && (this.#named?.ended ?? false);
+    return this.#named?.ended ?? false;
   }
 
   override refuseGone(label: string): void {
-    if (this.imported) this.#named?.refuseEnded(`use "${label}"`);
+    this.#named?.refuseEnded(`use "${label}"`);
   }
 
   protected unmap(): void {
-    const { driver, ordinal, legacyImports } = this.device;
+    const { driver, ordinal } = this.device;
     const mark = this.#mark;
-    const named = this.#named;
     if (mark === undefined) {
+      const named = this.#named;
       releaseAll([() => driver.closeLegacy(ordinal, this.pointer), () => named?.close()]);
       return;
     }
-    if (named !== undefined) legacyImports.deleteOwn(named);
-    releaseAll([
-      // First, so that nobody finds the mark and then opens what follows.
-      () => named?.end(),
-      () => mark.end(),
-      () => driver.freeLegacy(ordinal, this.pointer),
-      () => named?.close(),
-    ]);
+    // The mark first, so that nobody finds it and then opens what follows.
+    releaseAll([() => mark.end(), () => driver.freeLegacy(ordinal, this.pointer)]);
   }
 }
 
@@ -175,17 +152,6 @@ export class LegacyImports {
   };
   /** The marks of all blocks that are open here, by handle. */
   readonly #marks = new Map<string, Set<Endable>>();
-  /** Memory of this process that has a name on a hub, by the inode of its mark. */
-  readonly #own = new Map<string, LegacyMemory>();
-
-  /** Lets this process open the memory by its name, too. CUDA refuses it by its handle. */
-  addOwn(mark: MemoryMark, memory: LegacyMemory): void {
-    this.#own.set(mark.inode, memory);
-  }
-
-  deleteOwn(mark: MemoryMark): void {
-    this.#own.delete(mark.inode);
-  }
 
   /**
    * Opens memory that has a name on a hub. One use of it, which the caller releases.
@@ -201,13 +167,7 @@ export class LegacyImports {
   ): LegacyMemory {
     const { handle } = legacy ?? { handle: "" };
     return acquireIn((scope) => {
-      const mark = MemoryMark.open(fd);
-      const own = this.#own.get(mark.inode);
-      if (own !== undefined) {
-        mark.close();
-        return checkLength(own.retain(), allocationByteLength, "legacy memory");
-      }
-      scope.defer(() => mark.close());
+      const mark = scope.own(MemoryMark.open(fd), (it) => it.close());
       mark.refuseEnded("open legacy memory");
       this.#refuseEnded(handle, "legacy memory");
       const memory = LegacyMemory.open(device, decodeHandle(handle), access, mark);

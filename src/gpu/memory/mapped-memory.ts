@@ -67,19 +67,6 @@ export abstract class MappedMemory extends RefCounted {
    */
   abstract exportFd(label: string, access: Access): OwnedFd;
 
-  /**
-   * As `describe`, for a hub. It also takes memory that only its owner keeps alive.
-   * @throws UNSUPPORTED for imported memory of that kind
-   */
-  describeNamed(label: string): MemoryDescriptor {
-    return this.describe(label);
-  }
-
-  /** The file descriptor that goes with `describeNamed`. The caller owns it. */
-  exportNamedFd(label: string, access: Access): OwnedFd {
-    return this.exportFd(label, access);
-  }
-
   /** True once the memory has gone with its owner, which is another process. */
   get gone(): boolean {
     return false;

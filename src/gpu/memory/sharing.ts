@@ -15,25 +15,18 @@ import type { Device } from "../device.js";
 import { DeviceBuffer } from "./device-buffer.js";
 import { openMemory } from "./mechanisms.js";
 
-/** @throws UNSUPPORTED for memory that does not travel by file descriptor */
-export function describeBuffer(buffer: DeviceBuffer, content: DescriptorContent): Descriptor {
-  const { byteLength } = buffer;
-  return { version: DESCRIPTOR_VERSION, ...buffer.describe(), byteLength, content };
-}
-
 /**
- * As `describeBuffer`, for a hub, which also takes legacy memory.
  * @param replicaOf the original, for a copy of another machine's object
+ * @throws UNSUPPORTED for memory that does not travel by file descriptor
  */
-export function describeNamed(
+export function describeBuffer(
   buffer: DeviceBuffer,
   content: DescriptorContent,
   replicaOf?: ReplicaOf,
 ): Descriptor {
-  const { byteLength, memory, label } = buffer;
+  const { byteLength } = buffer;
   const origin = replicaOf === undefined ? {} : { replicaOf };
-  const described = memory.describeNamed(label);
-  return { version: DESCRIPTOR_VERSION, ...described, byteLength, content, ...origin };
+  return { version: DESCRIPTOR_VERSION, ...buffer.describe(), byteLength, content, ...origin };
 }
 
 /**

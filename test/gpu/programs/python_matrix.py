@@ -10,9 +10,10 @@ A cell is one of these words; all but the last three are good:
     failed, hang, not run
 
 Directions: "view" memory of ours is viewed and written in place; "read" the same of memory that was
-opened for reading; "share" an ordinary array of the framework is shared by name; "born" the same of
-an array that was born shareable. Each framework runs in a process of its own. If a cell hangs, that
-process is killed, and another one goes on with the next cell.
+opened for reading; "share" an ordinary array of the framework is shared by name (on a GPU a copy of
+memory of cudaMalloc fails the cell); "born" the same of an array that was born shareable. Each
+framework runs in a process of its own. If a cell hangs, that process is killed, and another one
+goes on with the next cell.
 """
 
 import argparse
@@ -70,7 +71,12 @@ def numpy_values(dtype):
     return numpy.frombuffer(raw(dtype), cuda_ipc._dtypes.numpy_dtype(cuda_ipc._dtypes.DTYPES[dtype])).reshape(SHAPE).copy()
 
 
-class Numpy:
+class Framework:
+    #: Whether its arrays on a GPU lie in memory of cudaMalloc, which is shared without a copy.
+    cuda_malloc = False
+
+
+class Numpy(Framework):
     module = "numpy"
 
     def __init__(self, device):
@@ -97,8 +103,9 @@ class Numpy:
         return numpy_values(dtype)
 
 
-class Torch:
+class Torch(Framework):
     module = "torch"
+    cuda_malloc = True
 
     def __init__(self, device):
         import torch
@@ -144,8 +151,9 @@ class Torch:
             self.torch.cuda.synchronize()
 
 
-class CuPy:
+class CuPy(Framework):
     module = "cupy"
+    cuda_malloc = True
 
     def __init__(self, device):
         import cupy
@@ -179,8 +187,9 @@ class CuPy:
         return self.cupy.asarray(numpy_values(dtype))
 
 
-class Numba:
+class Numba(Framework):
     module = "numba"
+    cuda_malloc = True
 
     def __init__(self, device):
         from numba import cuda
@@ -214,7 +223,7 @@ class Numba:
         return self.cuda.to_device(numpy_values(dtype))
 
 
-class Jax:
+class Jax(Framework):
     module = "jax"
 
     def __init__(self, device):
@@ -243,7 +252,7 @@ class Jax:
         return self.jax.device_put(numpy_values(dtype), self.device)
 
 
-class CudaCore:
+class CudaCore(Framework):
     module = "cuda.core"
 
     def __init__(self, device):
@@ -339,6 +348,8 @@ class Cells:
         with self.hub.share(name, made) as shared:
             assert shared.dtype == dtype and tuple(shared.shape) == SHAPE
             assert shared.copied == (shared.why is not None)
+            if self.device != "host" and self.framework.cuda_malloc:
+                assert not shared.copied, f"it was copied: {shared.why}"
             with self.hub.open(name) as same:
                 assert same.tobytes() == raw(dtype), f"other bytes: {same.tobytes().hex()}"
             return "copy" if shared.copied else "view"

@@ -18,6 +18,7 @@ import {
   gpuArray,
   hostArray,
   hostBundle,
+  legacyArray,
   timelineDescriptor,
 } from "../../support/messages.js";
 
@@ -34,11 +35,13 @@ describe("descriptorSchema", () => {
   for (const descriptor of [
     hostArray,
     gpuArray,
+    legacyArray,
     hostBundle(1, 100),
     timelineDescriptor,
     channelOf(),
   ]) {
-    it(`accepts a ${descriptor.content.kind} on ${descriptor.device.kind}`, () => {
+    const { content, device, mechanism } = descriptor;
+    it(`accepts a ${content.kind} in ${mechanism} memory on ${device.kind}`, () => {
       assert.deepEqual(checked("a descriptor", descriptorSchema, descriptor), descriptor);
       assert.equal(descriptorContradiction(descriptor), undefined);
     });
@@ -109,6 +112,8 @@ describe("descriptorSchema", () => {
       content: { ...channelContent, shape: [2, 3, 1, 1, 1, 1, 1, 1, 1] },
     },
     "an unknown policy": { ...channelOf(), content: { ...channelContent, whenFull: "drop" } },
+    "a handle of 63 bytes": { ...legacyArray, legacy: { handle: "A".repeat(84) } },
+    "a handle that is no text": { ...legacyArray, legacy: { handle: 64 } },
     "a field too many": { ...hostArray, fd: 3 },
   };
   for (const [what, value] of Object.entries(malformed))
@@ -169,6 +174,22 @@ describe("descriptorContradiction", () => {
         },
       },
       /a channel in memory of a pool/,
+    ],
+    "legacy memory without its handle": [
+      { ...gpuArray, mechanism: "legacy" },
+      /mechanism legacy without a handle/,
+    ],
+    "a handle of other memory": [
+      { ...gpuArray, legacy: { handle: `${"A".repeat(86)}==` } },
+      /mechanism vmm with a handle/,
+    ],
+    "a bundle in legacy memory": [
+      { ...legacyArray, content: hostBundle(1, 100).content },
+      /a bundle in legacy memory/,
+    ],
+    "a channel in legacy memory": [
+      { ...channelOf(), mechanism: "legacy", legacy: { handle: `${"A".repeat(86)}==` } },
+      /a channel in legacy memory/,
     ],
     "host memory on a GPU": [{ ...gpuArray, mechanism: "memfd" }, /mechanism memfd on device cuda/],
     "GPU memory on the host": [{ ...hostArray, mechanism: "vmm" }, /mechanism vmm on device host/],

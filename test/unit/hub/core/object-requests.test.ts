@@ -4,7 +4,7 @@ import { CudaIpcError } from "../../../../src/base/errors.js";
 import { limits } from "../../../../src/base/limits.js";
 import type { Descriptor } from "../../../../src/wire/descriptor.js";
 import { CoreRig } from "../../../support/core-rig.js";
-import { gpuArray, hostArray, hostBundle } from "../../../support/messages.js";
+import { gpuArray, hostArray, hostBundle, legacyArray } from "../../../support/messages.js";
 import { create, names, published, READ, READ_NOW } from "./core-requests.js";
 
 describe("create", () => {
@@ -38,6 +38,27 @@ describe("create", () => {
       (rig) => [rig.fd(), rig.fd({ byteLength: 200, contentSealed: false })],
       "INVALID_DESCRIPTOR",
     ],
+    "a mark shorter than a page": [
+      legacyArray,
+      (rig) => [rig.fd({ byteLength: 4095 })],
+      "INVALID_DESCRIPTOR",
+    ],
+    "a mark that can be resized": [
+      legacyArray,
+      (rig) => [rig.fd({ sizeSealed: false })],
+      "INVALID_DESCRIPTOR",
+    ],
+    "a mark that the hub cannot end": [
+      legacyArray,
+      (rig) => [rig.fd({ writable: false })],
+      "INVALID_DESCRIPTOR",
+    ],
+    "a mark that others could seal": [
+      legacyArray,
+      (rig) => [rig.fd({ sealsClosed: false })],
+      "INVALID_DESCRIPTOR",
+    ],
+    "legacy memory without its mark": [legacyArray, () => [], "INVALID_MESSAGE"],
     "a contradiction": [
       { ...hostArray, byteLength: 5000 },
       (rig) => [rig.fd()],
