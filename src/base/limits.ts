@@ -159,8 +159,16 @@ export const limits = {
   streamBatchMax: 255,
   /** Machines that one bridge is linked with at a time, in each direction. */
   machineLinksMax: 256,
+  /** Machines that a bridge knows. */
+  knownMachinesMax: 1024,
+  /** Names and services of one machine that another one's bridge knows: one for each object. */
+  namesPerMachineMax: 50_000,
+  /** Names and services of all machines that a bridge knows. */
+  knownNamesMax: 200_000,
   /** Objects that one machine copies over one link at a time. */
   exportsPerLinkMax: 64,
+  /** Large messages of a carried channel that are copied at a time. A bridge asks for 4. */
+  carriedMessagesMax: 8,
   /** Workers of other machines that one client of a service uses at a time. */
   farWorkersMax: 64,
   /** A message of a channel up to this size goes to another machine at once, unasked. */

@@ -120,7 +120,7 @@ export class Bridge {
     try {
       context = UcxContext.open();
       store = await NatsStore.connect(nats, `cuda-ipc bridge of ${machine}`, deadline, log);
-      const directory = new Directory(log);
+      const directory = new Directory(machine, log);
       bridge = new Bridge({ options, claim, store, context, directory });
       await bridge.#begin(deadline);
       return bridge;

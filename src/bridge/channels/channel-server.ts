@@ -19,10 +19,14 @@ export interface ChannelServerParts {
   announced(name: string): NameRecord | undefined;
   /** Lets the other machine copy a message. Returns the export's number. */
   add(message: Export): number;
+  /** Ends an export, if it has not ended. */
+  end(message: number): void;
 }
 
 interface Joined {
   readonly lent: LentReader;
+  /** Messages that the other machine copies. */
+  readonly exported: Set<number>;
   /** Settles when all calls so far are answered. */
   turn: Promise<unknown>;
 }
@@ -101,21 +105,23 @@ export class ChannelServer {
       throw new CudaIpcError("CLOSED", `Cannot carry "${lent.reader.label}": ${found}`);
     }
     this.#lastId += 1;
-    this.#joined.set(this.#lastId, { lent, turn: Promise.resolve() });
+    this.#joined.set(this.#lastId, { lent, exported: new Set(), turn: Promise.resolve() });
     return this.#lastId;
   }
 
   /** Ends a loan, if it has not ended. */
   takeBack(channel: number): void {
     const joined = this.#joined.get(channel);
+    if (joined === undefined) return;
     this.#joined.delete(channel);
-    joined?.lent.close();
+    const ends = [...joined.exported].map((message) => () => this.#parts.end(message));
+    releaseAll([...ends, () => joined.lent.close()]);
   }
 
   next({ channel }: CallOf<"next">): Promise<Answer | AnswerWithBytes> {
     const joined = this.#find(channel);
     const untilMs = performance.now() + ANSWER_MS;
-    const answer = joined.turn.then(() => this.#take(joined.lent, untilMs));
+    const answer = joined.turn.then(() => this.#take(joined, untilMs));
     joined.turn = answer.catch(() => {});
     return answer;
   }
@@ -152,11 +158,17 @@ export class ChannelServer {
     throw new CudaIpcError("NOT_FOUND", `Cannot read channel ${channel}: it is not joined`);
   }
 
-  async #take(lent: LentReader, untilMs: number): Promise<Answer | AnswerWithBytes> {
+  async #take(joined: Joined, untilMs: number): Promise<Answer | AnswerWithBytes> {
+    const { lent, exported } = joined;
+    // Before a message is taken, because it would be lost.
+    if (exported.size >= limits.carriedMessagesMax) {
+      const found = `${exported.size} of its messages are copied already (carriedMessagesMax)`;
+      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot carry "${lent.reader.label}": ${found}`);
+    }
     try {
       const timeoutMs = Math.max(1, untilMs - performance.now());
       const slot = await lent.reader.next({ timeoutMs });
-      return slot === undefined ? { state: "ended", gone: false } : this.#give(lent, slot);
+      return slot === undefined ? { state: "ended", gone: false } : this.#give(joined, slot);
     } catch (error) {
       if (hasCode(error, "TIMEOUT")) return { state: "idle" };
       if (hasCode(error, "PEER_GONE")) return { state: "ended", gone: true };
@@ -165,7 +177,7 @@ export class ChannelServer {
   }
 
   async #give(
-    { reader, metaOf }: LentReader,
+    { lent: { reader, metaOf }, exported }: Joined,
     slot: ReceivedSlot,
   ): Promise<Answer | AnswerWithBytes> {
     let isExported = false;
@@ -184,7 +196,15 @@ export class ChannelServer {
       if (byteLength > limits.carriedInlineBytes) {
         isExported = true;
         const bytes = { buffer: array.buffer, byteOffset, byteLength, index: NO_INDEX };
-        return { ...message, export: this.#parts.add({ ...bytes, close: () => slot.release() }) };
+        const id = this.#parts.add({
+          ...bytes,
+          close: () => {
+            exported.delete(id);
+            slot.release();
+          },
+        });
+        exported.add(id);
+        return { ...message, export: id };
       }
       return new AnswerWithBytes(message, await bytesOf(slot));
     } finally {

@@ -4,43 +4,38 @@
  * Pure: entries go in, answers come out. Entries that make no sense are left out, and told once.
  */
 import { messageOf } from "../../base/errors.js";
-import {
-  decodeMachine,
-  decodeName,
-  decodeService,
-  type MachineRecord,
-  type NameRecord,
-  type ServiceRecord,
-} from "../../wire/machine-records.js";
+import { kindOfMessage, RepeatedLines, restOf } from "../../base/repeated-lines.js";
+import type { NameRecord } from "../../wire/machine-records.js";
+import { type KnownMachine, type KnownName, type KnownService, Mirror } from "./mirror.js";
 import type { NameEntry, NameWatcher } from "./name-store.js";
 
-interface Known<Record> {
-  readonly record: Record;
-  readonly revision: number;
-}
+/** Keys of bad records that are told once. Those of others are told again when they change. */
+const TOLD_MAX = 1000;
 
-export type KnownMachine = Known<MachineRecord>;
-export type KnownName = Known<NameRecord>;
-export type KnownService = Known<ServiceRecord>;
-
-class Mirror {
-  readonly machines = new Map<string, KnownMachine>();
-  readonly names = new Map<string, KnownName>();
-  /** By their keys. */
-  readonly services = new Map<string, KnownService>();
+interface BadRecord {
+  readonly key: string;
+  readonly message: string;
 }
 
 export class Directory implements NameWatcher {
-  readonly #log: (line: string) => void;
+  readonly #own: string;
+  readonly #badRecords: RepeatedLines<BadRecord>;
   readonly #listeners = new Set<() => void>();
-  #mirror = new Mirror();
+  #mirror: Mirror;
   /** The mirror that is being built after a restart. Until it is complete the old one answers. */
   #next: Mirror | undefined;
   #isCurrent = false;
-  #told = new Set<string>();
+  readonly #told = new Set<string>();
 
-  constructor(log: (line: string) => void) {
-    this.#log = log;
+  /** @param own the machine of this bridge */
+  constructor(own: string, log: (line: string) => void) {
+    this.#own = own;
+    this.#mirror = new Mirror(own);
+    this.#badRecords = new RepeatedLines({
+      kindOf: ({ key, message }) => kindOfMessage(message.replace(key, "")),
+      write: ({ message }) => log(message),
+      writeRest: (count, { message }) => log(restOf(count, message)),
+    });
   }
 
   /** False until it has all that was there at the last restart. */
@@ -94,18 +89,17 @@ export class Directory implements NameWatcher {
 
   onRestart(): void {
     this.#isCurrent = false;
-    this.#next = new Mirror();
+    this.#next = new Mirror(this.#own);
   }
 
   onEntry(entry: NameEntry): void {
     const mirror = this.#next ?? this.#mirror;
     try {
-      apply(mirror, entry);
+      mirror.apply(entry);
       this.#told.delete(entry.key);
     } catch (error) {
-      forget(mirror, entry.key);
-      if (!this.#told.has(entry.key)) this.#log(messageOf(error));
-      this.#told.add(entry.key);
+      mirror.forget(entry.key);
+      this.#tell(entry.key, messageOf(error));
     }
     if (this.#next === undefined) this.#changed();
   }
@@ -117,30 +111,13 @@ export class Directory implements NameWatcher {
     this.#changed();
   }
 
+  #tell(key: string, message: string): void {
+    if (this.#told.has(key)) return;
+    if (this.#told.size < TOLD_MAX) this.#told.add(key);
+    this.#badRecords.add({ key, message });
+  }
+
   #changed(): void {
     for (const listener of [...this.#listeners]) listener();
   }
-}
-
-/** @throws INVALID_MESSAGE, PROTOCOL_MISMATCH, INVALID_DESCRIPTOR */
-function apply(mirror: Mirror, { key, revision, value }: NameEntry): void {
-  if (value === undefined) forget(mirror, key);
-  else if (key.startsWith("machine.")) {
-    const record = decodeMachine(key, value);
-    mirror.machines.set(record.machine, { record, revision });
-  } else if (key.startsWith("name.")) {
-    const record = decodeName(key, value);
-    mirror.names.set(record.name, { record, revision });
-  } else if (key.startsWith("service."))
-    mirror.services.set(key, { record: decodeService(key, value), revision });
-}
-
-function forget(mirror: Mirror, key: string): void {
-  const [kind, part = ""] = key.split(".", 2);
-  const name = part.replaceAll(/=([0-9a-f]{2})/g, (_, hex: string) =>
-    String.fromCharCode(Number.parseInt(hex, 16)),
-  );
-  if (kind === "machine") mirror.machines.delete(name);
-  if (kind === "name") mirror.names.delete(name);
-  mirror.services.delete(key);
 }

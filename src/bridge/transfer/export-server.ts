@@ -20,6 +20,7 @@ import { ChannelServer } from "../channels/channel-server.js";
 import type { LentReader, LinkServer, MachineLink } from "../link/machine-link.js";
 import type { AnnounceRule } from "../local-names.js";
 import { ClaimServer } from "../services/claim-server.js";
+import { PieceTurns } from "./piece-turns.js";
 import { openAnnounced } from "./stale-object.js";
 
 /** Bytes that the other machine may copy, until it ends the export. */
@@ -50,7 +51,9 @@ export class ExportServer implements LinkServer {
   readonly #exports = new Map<number, Export>();
   readonly #channels: ChannelServer;
   readonly #claims: ClaimServer;
-  #opening = 0;
+  readonly #turns = new PieceTurns();
+  /** Objects that are being opened or copied. Messages of channels have a limit of their own. */
+  #objects = 0;
   #lastId = 0;
   #isTied = false;
 
@@ -62,6 +65,7 @@ export class ExportServer implements LinkServer {
     this.#channels = new ChannelServer(hub, {
       announced,
       add: (message) => this.#add(message),
+      end: (message) => this.#endExport(message),
     });
     this.#claims = new ClaimServer({ hub, rule, channels: this.#channels, link });
   }
@@ -73,7 +77,7 @@ export class ExportServer implements LinkServer {
       case "export":
         return this.#open(call);
       case "send":
-        return this.#send(call);
+        return this.#turns.run(() => this.#send(call));
       case "end":
         return this.#end(call);
       case "join":
@@ -105,16 +109,17 @@ export class ExportServer implements LinkServer {
     const record = this.#announced(name);
     if (record === undefined)
       throw new CudaIpcError("NOT_FOUND", `Cannot ${attempt}: it is not announced`);
-    if (this.#exports.size + this.#opening >= limits.exportsPerLinkMax) {
+    if (this.#objects >= limits.exportsPerLinkMax) {
       const found = `${limits.exportsPerLinkMax} are copied already (exportsPerLinkMax)`;
       throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot ${attempt}: ${found}`);
     }
-    this.#opening += 1;
+    this.#objects += 1;
     try {
       const shared = await openAnnounced(attempt, () => this.#hub.openAny(name, { wait: false }));
       return this.#export(attempt, record, object, shared);
-    } finally {
-      this.#opening -= 1;
+    } catch (error) {
+      this.#objects -= 1;
+      throw error;
     }
   }
 
@@ -134,7 +139,13 @@ export class ExportServer implements LinkServer {
       const { buffer } = shared;
       const index = indexOf(shared);
       const bytes = { buffer, byteOffset: 0, byteLength: buffer.byteLength, index };
-      const id = this.#add({ ...bytes, close: () => shared.close() });
+      const id = this.#add({
+        ...bytes,
+        close: () => {
+          this.#objects -= 1;
+          shared.close();
+        },
+      });
       return { export: id, descriptor, indexByteLength: index.byteLength };
     } catch (error) {
       shared.close();
@@ -166,10 +177,15 @@ export class ExportServer implements LinkServer {
   }
 
   #end(call: CallOf<"end">): CallResult<"end"> {
-    const exported = this.#exported(call.export);
-    this.#exports.delete(call.export);
-    exported.close();
+    this.#exported(call.export);
+    this.#endExport(call.export);
     return {};
+  }
+
+  #endExport(id: number): void {
+    const exported = this.#exports.get(id);
+    this.#exports.delete(id);
+    exported?.close();
   }
 
   #exported(id: number): Export {

@@ -146,7 +146,7 @@ export class Lanes {
  * for the GPU. Measured on 16 cores, reading a file to a GPU, relative to one pinned copy: 8 lanes
  * 0.64, 16 lanes 0.84, 24 lanes 0.90.
  */
-function laneCountMax(): number {
+export function laneCountMax(): number {
   const threads = Number(process.env.UV_THREADPOOL_SIZE ?? 4) || 4;
   return Math.max(2, Math.min(limits.transferLanes, Math.ceil(threads * 1.5)));
 }

@@ -27,7 +27,7 @@ function wanted(machine: string, names: Readonly<Record<string, number>>) {
 async function bridgeOf(names: MemoryNames, machine: string) {
   const store = names.connect();
   const log: string[] = [];
-  const directory = new Directory((line) => log.push(line));
+  const directory = new Directory("one", (line) => log.push(line));
   await store.watch(directory);
   const record: MachineRecord = {
     v: 1,

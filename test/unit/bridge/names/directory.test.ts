@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { limits } from "../../../../src/base/limits.js";
 import { Directory } from "../../../../src/bridge/names/directory.js";
 import { hostArray } from "../../../support/messages.js";
 
@@ -25,7 +26,7 @@ const KEY = "name.a=2eb=3ac";
 
 function filled() {
   const log: string[] = [];
-  const directory = new Directory((line) => log.push(line));
+  const directory = new Directory("two", (line) => log.push(line));
   directory.onRestart();
   directory.onEntry({ key: "machine.one", revision: 1, value: bytes(machine) });
   directory.onEntry({ key: KEY, revision: 2, value: bytes(name) });
@@ -84,6 +85,28 @@ describe("Directory", () => {
     const { directory, log } = filled();
     directory.onEntry({ key: KEY, revision: 3, value: Uint8Array.of(0xff, 0xfe) });
     assert.match(log[0] ?? "", /Cannot read name\.a=2eb=3ac in NATS/);
+  });
+
+  it("counts bad records instead of filling the log", (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { directory, log } = filled();
+    for (let at = 0; at < 5000; at += 1)
+      directory.onEntry({ key: `name.bad${at}`, revision: 3 + at, value: bytes(5) });
+    assert.equal(log.length, 5);
+    t.mock.timers.tick(10_000);
+    assert.match(log[5] ?? "", /^4995 more like this, the last of them: .*name\.bad4999/);
+  });
+
+  it("leaves out what is beyond a limit, and says so", () => {
+    const { directory, log } = filled();
+    for (let at = 1; at <= limits.knownMachinesMax; at += 1) {
+      const value = bytes({ ...machine, machine: `m${at}` });
+      directory.onEntry({ key: `machine.m${at}`, revision: 3 + at, value });
+    }
+    assert.equal(directory.machines().length, limits.knownMachinesMax);
+    assert.deepEqual(log, [
+      'Cannot keep machine "m1024": 1024 are known, the limit (knownMachinesMax)',
+    ]);
   });
 
   it("ignores keys of others", () => {

@@ -1,0 +1,123 @@
+/**
+ * What NATS has, as far as this bridge keeps it. Limits what other machines may have in it. What is
+ * beyond a limit is left out until it is written again.
+ */
+import { CudaIpcError } from "../../base/errors.js";
+import { limits } from "../../base/limits.js";
+import {
+  decodeMachine,
+  decodeName,
+  decodeService,
+  type MachineRecord,
+  type NameRecord,
+  type ServiceRecord,
+} from "../../wire/machine-records.js";
+import type { NameEntry } from "./name-store.js";
+
+interface Known<Record> {
+  readonly record: Record;
+  readonly revision: number;
+}
+
+export type KnownMachine = Known<MachineRecord>;
+export type KnownName = Known<NameRecord>;
+export type KnownService = Known<ServiceRecord>;
+
+type MirrorLimits = {
+  readonly [Name in "knownMachinesMax" | "namesPerMachineMax" | "knownNamesMax"]: number;
+};
+
+export class Mirror {
+  readonly machines = new Map<string, KnownMachine>();
+  readonly names = new Map<string, KnownName>();
+  /** By their keys. */
+  readonly services = new Map<string, KnownService>();
+  /** The machine of this bridge. Limits of all machines together do not keep it out. */
+  readonly #own: string;
+  readonly #max: MirrorLimits;
+  /** How many names and services each machine has. */
+  readonly #counts = new Map<string, number>();
+
+  constructor(own: string, max: MirrorLimits = limits) {
+    this.#own = own;
+    this.#max = max;
+  }
+
+  /** @throws INVALID_MESSAGE, PROTOCOL_MISMATCH, INVALID_DESCRIPTOR, LIMIT_EXCEEDED */
+  apply({ key, revision, value }: NameEntry): void {
+    if (value === undefined) this.forget(key);
+    else if (key.startsWith("machine.")) {
+      const record = decodeMachine(key, value);
+      this.#checkMachine(record.machine);
+      this.machines.set(record.machine, { record, revision });
+    } else if (key.startsWith("name.")) {
+      const record = decodeName(key, value);
+      this.#keep(key, this.names, record.name, { record, revision });
+    } else if (key.startsWith("service.")) {
+      const record = decodeService(key, value);
+      this.#keep(key, this.services, key, { record, revision });
+    }
+  }
+
+  forget(key: string): void {
+    const [kind, part = ""] = key.split(".", 2);
+    const name = part.replaceAll(/=([0-9a-f]{2})/g, (_, hex: string) =>
+      String.fromCharCode(Number.parseInt(hex, 16)),
+    );
+    if (kind === "machine") this.machines.delete(name);
+    if (kind === "name") this.#remove(this.names, name);
+    this.#remove(this.services, key);
+  }
+
+  #keep<Record extends { readonly machine: string }>(
+    key: string,
+    known: Map<string, Known<Record>>,
+    name: string,
+    entry: Known<Record>,
+  ): void {
+    const { machine } = entry.record;
+    const earlier = known.get(name)?.record.machine;
+    if (earlier !== machine) {
+      this.#checkCount(key, machine);
+      this.#count(machine, 1);
+      if (earlier !== undefined) this.#count(earlier, -1);
+    }
+    known.set(name, entry);
+  }
+
+  #remove<Record extends { readonly machine: string }>(
+    known: Map<string, Known<Record>>,
+    name: string,
+  ): void {
+    const found = known.get(name);
+    if (found === undefined) return;
+    known.delete(name);
+    this.#count(found.record.machine, -1);
+  }
+
+  #count(machine: string, change: number): void {
+    const count = (this.#counts.get(machine) ?? 0) + change;
+    if (count === 0) this.#counts.delete(machine);
+    else this.#counts.set(machine, count);
+  }
+
+  #checkMachine(machine: string): void {
+    if (this.machines.has(machine) || machine === this.#own) return;
+    if (this.machines.size < this.#max.knownMachinesMax) return;
+    const found = `${this.machines.size} are known, the limit (knownMachinesMax)`;
+    throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot keep machine "${machine}": ${found}`);
+  }
+
+  #checkCount(key: string, machine: string): void {
+    const count = this.#counts.get(machine) ?? 0;
+    const all = this.names.size + this.services.size;
+    const found =
+      count >= this.#max.namesPerMachineMax
+        ? `machine "${machine}" has ${count} names, the limit (namesPerMachineMax)`
+        : machine !== this.#own && all >= this.#max.knownNamesMax
+          ? `all machines have ${all} names, the limit (knownNamesMax)`
+          : undefined;
+    if (found !== undefined)
+      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot keep ${key} of NATS: ${found}`);
+  }
+}
