@@ -248,8 +248,7 @@ export class MachineLink {
     else if (this.#answering < limits.linkCallsMax) void this.#reply(frame);
     else {
       const found = `${limits.linkCallsMax} calls of it are under way (linkCallsMax)`;
-      const message = `Cannot answer machine "${this.machine}": ${found}`;
-      throw new CudaIpcError("LIMIT_EXCEEDED", message);
+      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot answer "${this.machine}": ${found}`);
     }
   }
 

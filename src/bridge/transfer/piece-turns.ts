@@ -13,7 +13,7 @@ export class PieceTurns {
     return Math.floor(laneCountMax() / 2);
   }
 
-  /** Runs the work when fewer pieces are under way. Those that wait are limited by `linkCallsMax`. */
+  /** Runs the work when fewer pieces are under way. `linkCallsMax` limits those that wait. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#underWay < PieceTurns.most) this.#underWay += 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));

@@ -1,5 +1,6 @@
 /**
- * The shared objects of a joined hub: registers them and opens them. Each object and access is mapped once, however often it is opened.
+ * The shared objects of a joined hub: registers them and opens them. Each object and access is
+ * mapped once, however often it is opened.
  */
 import { parseDType } from "../../array/dtype.js";
 import { checkLayout } from "../../array/layout.js";
