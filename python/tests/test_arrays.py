@@ -223,6 +223,17 @@ def test_pinned_outlives_its_session_and_lists_are_complete(socket, hub):
     assert hub.list() == []
 
 
+def test_an_object_is_removed_by_its_number_only_while_it_has_the_name(hub):
+    hub.put("weights", b"abc", pinned=True).close()
+    [first] = hub.list()
+    hub.remove("weights")
+    hub.put("weights", b"def", pinned=True).close()
+    assert code(lambda: hub.remove("weights", object=first.object)) == "STALE_HANDLE"
+    [second] = hub.list()
+    hub.remove("weights", object=second.object)
+    assert hub.list() == []
+
+
 def test_an_object_is_removed_only_if_nobody_has_used_it_since_it_was_listed(hub):
     hub.put("weights", b"abc", pinned=True).close()
     [listed] = hub.list()

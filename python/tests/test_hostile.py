@@ -10,14 +10,12 @@ import signal
 import pytest
 
 from cuda_ipc import CudaIpcError
+from cuda_ipc._bundle_index import Index, read_index, write_index
 from cuda_ipc._descriptors import (
-    Index,
     channel_facts,
     checked_descriptor,
     make_descriptor,
-    read_index,
     timeline_offset,
-    write_index,
 )
 from cuda_ipc._fds import Bell
 from cuda_ipc._group.messages import decode

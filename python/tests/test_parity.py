@@ -49,6 +49,7 @@ CALLS = {
     "PutOptions": "Hub.put",
     "ReaderOptions": "Hub.open_channel",
     "ReleaseOptions": "Message.release",
+    "RemoveOptions": "Hub.remove",
     "ReplaceOptions": "Hub.put",
     "RequestOptions": "ServiceClient.request",
     "ServeOptions": "Hub.serve",
@@ -87,6 +88,7 @@ RENAMED = {
 RENAMED_OPTIONS = {
     "CreateOptions.lifetime": "pinned",
     "ReaderOptions.from": "start",
+    "RemoveOptions.unheldSinceMs": "unheld_since_ms",
 }
 
 _OPERATIONS = "frameworks compute on a view: torch, CuPy, Numba, JAX or NumPy"

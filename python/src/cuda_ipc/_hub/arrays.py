@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._bundle_index import Index, read_index, write_index
 from .._data import data_of
 from .._deadline import Deadline
 from .._descriptors import (
-    Index,
     MemorySource,
     check_name,
     make_descriptor,
-    read_index,
-    write_index,
     wrong_kind,
 )
 from .._fds import SharedFds

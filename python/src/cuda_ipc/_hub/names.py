@@ -56,15 +56,20 @@ class HubNames(Session):
         name: str,
         timeout: float | None = REQUEST_S,
         *,
+        object: int | None = None,
         unheld_since_ms: int | None = None,
     ) -> None:
         """Takes a name away. Who holds the memory keeps it. Raises NOT_FOUND, NOT_OWNER.
 
+        object: the number of the object, of an earlier entry of `list`. If another object has the
+            name by now, it stays, and this raises STALE_HANDLE.
         unheld_since_ms: of an earlier entry of `list`. Then only an object that nobody has used
             since is removed, and any other raises IN_USE.
         """
         deadline = self._begin(f'remove "{check_name(name)}"', timeout)
         fields: dict[str, Any] = {"name": name}
+        if object is not None:
+            fields["object"] = object
         if unheld_since_ms is not None:
             fields["unheldSinceMs"] = unheld_since_ms
         self._link.request("remove", fields, deadline)

@@ -1,7 +1,6 @@
 """A client of a service: sends each request to the least loaded worker.
 
-A request goes to another worker if the first one dies or leaves. Requests that no worker has room
-for wait in order.
+A request goes to another worker if the first one dies or leaves. Without room it waits in order.
 """
 
 from __future__ import annotations
@@ -15,14 +14,15 @@ from .._protocol import DEFAULT_MS_REQUEST, LIMIT_SERVICE_WAITING
 from ..errors import CudaIpcError
 from .claim import ClientChannels
 from .client_call import Ask, Call, Outcome, ask_of
+from .client_errors import NO_ROOM, check_may_retry, closed, failed, too_many_wait, why_unanswered
 from .client_link import ClientLink
 from .closings import Closings
+from .link_choice import far_workers, least_loaded
 from .messages import ServiceMessage
 from .names import check_service_name
 from .plan import ClientPlan
-from .promise import Late, Promise, Steps, Wait, in_background, run, run_async, wait_in_background
+from .promise import Late, Promise, Steps, Wait, run, run_async, wait_in_background
 from .receiver import Receiver
-from .report import failure_text
 from .search import WorkerSearch
 from .worker_link import new_lock
 
@@ -144,7 +144,7 @@ class ServiceClient:
         with self._lock:
             waiting, self._waiting = list(self._waiting), {}
         for promise in waiting:
-            promise.reject(self._closed_error())
+            promise.reject(closed(f'request from service "{self.name}"'))
         self._search.close()
         for link in [*self._links, *self._lingering]:
             link.close()
@@ -179,16 +179,13 @@ class ServiceClient:
             if outcome.kind == "reply":
                 return outcome.value  # type: ignore[no-any-return]
             if outcome.kind == "failed":
-                raise CudaIpcError(
-                    "REQUEST_FAILED",
-                    f"Cannot {attempt}: the handler raised {failure_text(outcome.value)}",
-                )
+                raise failed(attempt, outcome.value)
             if outcome.kind == "dropped":
-                why = yield from self._why_unanswered(link)
+                why = yield from why_unanswered(self._hub, link)
                 raise deadline.timed_out(why)
             if outcome.kind == "gone":
                 lost += 1
-                self._check_may_retry(attempt, lost, outcome.value)
+                check_may_retry(self._plan, attempt, lost, outcome.value)
                 self._retried += 1
 
     def _outcome_of(self, link: ClientLink, ask: Ask, deadline: Deadline) -> Steps[Outcome]:
@@ -201,7 +198,7 @@ class ServiceClient:
             return (yield Wait(call.outcome, deadline))  # type: ignore[no-any-return]
         except Late:
             link.give_up(call)
-            why = yield from self._why_unanswered(link)
+            why = yield from why_unanswered(self._hub, link)
             raise deadline.timed_out(why) from None
         except BaseException:
             link.give_up(call)
@@ -216,14 +213,12 @@ class ServiceClient:
         try:
             with self._lock:
                 if self._is_closed:
-                    raise self._closed_error()
-                link = self._least_loaded() if not self._waiting else None
+                    raise closed(deadline.attempt)
+                link = least_loaded(self._links) if not self._waiting else None
                 if link is not None:
                     link.reserve()
                 elif len(self._waiting) >= LIMIT_SERVICE_WAITING:
-                    found = f"{LIMIT_SERVICE_WAITING} requests wait (serviceWaitingMax)"
-                    message = f'Cannot request from service "{self.name}": {found}'
-                    raise CudaIpcError("LIMIT_EXCEEDED", message)
+                    raise too_many_wait(deadline.attempt)
                 else:
                     promise = Promise()
                     self._waiting[promise] = None
@@ -247,44 +242,17 @@ class ServiceClient:
                 self._search.look_again()
             return link
         if self.workers > 0:
-            found = "no worker has room for another request of this client"
-            raise deadline.timed_out(f"{found}, or its replies are not released")
+            raise deadline.timed_out(NO_ROOM)
         raise self._search.timed_out(deadline)
 
-    def _why_unanswered(self, link: ClientLink) -> Steps[str]:
-        name = yield Wait(in_background(link.worker_words), Deadline("ask", None))
-        others = link.load - 1
-        behind = f"; {others} other requests of this client wait for it" if others > 0 else ""
-        return f"its worker ({name}) has not answered{behind}"
-
-    def _check_may_retry(self, attempt: str, lost: int, cause: BaseException) -> None:
-        """Raises PEER_GONE."""
-        if self._plan.policy == "retry" and lost <= self._plan.retries_max:
-            return
-        times = f", the last of {lost}" if lost > 1 else ""
-        what = f"Cannot {attempt}: its worker ended before it answered{times}"
-        raise CudaIpcError("PEER_GONE", what) from cause
-
     # ------------------------------------------------ links
-
-    def _least_loaded(self) -> ClientLink | None:
-        """With room, and of this machine if one has room here."""
-        best: ClientLink | None = None
-        order = (True, 0)
-        for link, machine in self._links.items():
-            if link.has_room and (best is None or (machine is not None, link.load) < order):
-                best, order = link, (machine is not None, link.load)
-        if best is not None:
-            # Moved to the end, so that equally loaded workers take turns.
-            self._links[best] = self._links.pop(best)
-        return best
 
     def _on_room(self) -> None:
         while True:
             with self._lock:
                 if not self._waiting:
                     return
-                link = self._least_loaded()
+                link = least_loaded(self._links)
                 if link is None:
                     return
                 promise = next(iter(self._waiting))
@@ -340,7 +308,7 @@ class ServiceClient:
 
     def _far_workers(self) -> list[str]:
         with self._lock:
-            return [link.worker for link, machine in self._links.items() if machine is not None]
+            return far_workers(self._links)
 
     def _on_no_hub(self, error: CudaIpcError) -> None:
         """Requests that have a worker go on without a hub."""
@@ -350,8 +318,3 @@ class ServiceClient:
             waiting, self._waiting = list(self._waiting), {}
         for promise in waiting:
             promise.reject(error)
-
-    def _closed_error(self) -> CudaIpcError:
-        return CudaIpcError(
-            "CLOSED", f'Cannot request from service "{self.name}": the client was closed'
-        )

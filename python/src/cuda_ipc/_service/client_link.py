@@ -88,18 +88,10 @@ class ClientLink:
     def give_back(self) -> None:
         self._end_turn()
 
-    def worker_words(self) -> str:
-        """The worker for errors: its process if the hub says so, otherwise its id."""
-        from .._protocol import DEFAULT_MS_EXPLANATION
-
-        try:
-            _, holders = self._client._hub.inspect(
-                self._replies.name, DEFAULT_MS_EXPLANATION / 1000
-            )
-        except CudaIpcError:
-            return self.worker
-        owner = next((holder for holder in holders if holder.access == "owner"), None)
-        return self.worker if owner is None else f"process {owner.pid}, {owner.program}"
+    @property
+    def channel(self) -> str:
+        """The name of the channel of replies, which the worker owns."""
+        return self._replies.name
 
     def send(self, call: Call, ask: Ask, deadline: Deadline) -> Steps[bool]:
         """Sends a request, for which room was reserved. False if the link has ended meanwhile.
