@@ -103,6 +103,8 @@ async function load(page: Page, url: string, objects: number) {
     look();
   }`);
   await page.goto(url);
+  // The answer to the token leads on to the page.
+  await page.waitForURL((at) => !at.searchParams.has("token"));
   await becomesTrue(page, "window.firstRowsMs !== undefined");
   // Channels are objects, too.
   await becomesTrue(
