@@ -173,7 +173,7 @@ describe("a hub whose files are removed", () => {
   });
 
   it("without a socket is reported with the lock's holder and the command to end it", async () => {
-    using folder = new TestFolder();
+    const folder = new TestFolder();
     const lock = tryLockPath(`${folder.socket}.lock`);
     const message = new RegExp(
       `process ${process.pid} has the lock of a hub there, and there is no socket.*kill -9`,
@@ -186,6 +186,8 @@ describe("a hub whose files are removed", () => {
         );
       }
     } finally {
+      // WHY first: a hub that was started here waits for the lock, and would then make its files.
+      folder[Symbol.dispose]();
       lock?.close();
     }
   });
