@@ -10,7 +10,7 @@ export interface Contender {
   readonly name: string;
   /** One process, or two with a socket between them, or the reason why none can run here. */
   readonly programs: readonly Program[] | string;
-  /** What runs beside each of its rounds, and not beside those of others. */
+  /** Runs during the rounds of this contender alone. */
   readonly meanwhile?: () => Promise<AsyncDisposable>;
 }
 

@@ -1,4 +1,4 @@
-/** What else carries bytes between two places: sendfile in C, and UCX's own benchmark. */
+/** Measures other ways to carry bytes between two places: sendfile in C, and ucx_perftest. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";

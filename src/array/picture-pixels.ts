@@ -9,7 +9,7 @@ export interface PicturePixels {
   /** The values that are drawn darkest and brightest. */
   readonly darkest: number;
   readonly brightest: number;
-  /** Of the elements that are in the picture. */
+  /** The least and the greatest value of the elements in the picture. */
   readonly range: ValueRange;
   /** False if there are four channels, and the fourth does not look like alpha. */
   readonly hasAlpha: boolean;

@@ -58,7 +58,7 @@ export class ChannelServer {
     let sequence = 0;
     const { channel } = await this.lendOpened(attempt, async () => {
       const { committed, reader } = await openAnnounced(attempt, () => this.#read(name));
-      // What came during the open counts as missed.
+      // Messages that came during the open count as missed.
       sequence = committed;
       try {
         // After the open, because a later channel may have taken the name before it.

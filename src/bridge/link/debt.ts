@@ -1,4 +1,4 @@
-/** What the other side of a link owes: answers, bytes, and to take what is sent. */
+/** Counts what the other side of a link still has to do: answer, send bytes, take bytes. */
 
 export class Debt {
   #owed = 0;

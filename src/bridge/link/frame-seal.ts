@@ -28,7 +28,7 @@ const JSON_BYTES_MAX = limits.messageBytesMax + 8 * 1024;
 export const FRAME_BYTES_MAX = HEAD_BYTES + JSON_BYTES_MAX + limits.carriedInlineBytes + MAC_BYTES;
 const NO_BYTES = new Uint8Array(0);
 
-/** What a frame holds, as copies. */
+/** The JSON and the bytes of a frame, copied out of it. */
 export interface FrameContent {
   readonly json: Uint8Array;
   readonly bytes: Uint8Array;

@@ -29,7 +29,7 @@ export interface LinkTableParts {
   readonly context: UcxContext;
   readonly store: NameStore;
   readonly log: (line: string) => void;
-  /** What this machine does for the other side of a link, until it ends. */
+  /** Returns an object that answers the calls of the other side, until the link ends. */
   serve(link: () => MachineLink): LinkServer;
 }
 

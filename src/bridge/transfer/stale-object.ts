@@ -1,4 +1,4 @@
-/** What it means that an announced object cannot be opened on its own machine. */
+/** Turns NOT_FOUND of an announced object into STALE_HANDLE. */
 import { CudaIpcError, hasCode, messageOf } from "../../base/errors.js";
 
 /**
