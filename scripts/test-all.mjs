@@ -5,6 +5,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { NODES, runUnder } from "./other-nodes.mjs";
 
 const total = { passed: 0, failed: 0, skipped: 0 };
+const failures = [];
 let failed = false;
 
 /**
@@ -20,6 +21,7 @@ async function add(name, run) {
   try {
     const counts = JSON.parse(readFileSync(report, "utf8"));
     for (const kind of Object.keys(total)) total[kind] += counts[kind];
+    failures.push(...counts.failures);
   } catch {
     // Counted as a failure: without a report, the run ended before its tests.
     total.failed += 1;
@@ -41,5 +43,7 @@ await add("all", (report) => {
 await Promise.all(
   NODES.map((version) => add(version, (report) => runUnder(version, [`--report=${report}`]))),
 );
+// Once more at the end, where a log that was cut still has them.
+for (const { file, name, message } of failures) console.log(`failed: ${file}: ${name}\n${message}`);
 console.log(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
 process.exitCode = failed || total.failed > 0 ? 1 : 0;
