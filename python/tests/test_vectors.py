@@ -1,162 +1,272 @@
-"""docs/protocol/vectors.json: the same words after each step as the library of Node writes."""
+"""docs/protocol/vectors: messages, descriptors, lines and a session, byte for byte as in Node."""
 
 from __future__ import annotations
 
+import array as arrays
+import contextlib
 import json
 import os
+import re
+import socket as sockets
+import threading
+from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import LIMIT, ROOT
 
+import cuda_ipc
+from cuda_ipc import CudaIpcError
 from cuda_ipc import _protocol as p
-from cuda_ipc._control import write_control
-from cuda_ipc._descriptors import ChannelFacts
-from cuda_ipc._dtypes import DTYPES
+from cuda_ipc._descriptors import (
+    channel_facts,
+    checked_descriptor,
+    make_descriptor,
+    timeline_offset,
+)
+from cuda_ipc._json import encode_json
+from cuda_ipc._layout import Refused, checked_layout
+from cuda_ipc._legacy import OwnedMemory
 from cuda_ipc._memory import create_file
-from cuda_ipc._ring_reader import RingReader
-from cuda_ipc._ring_writer import RingWriter
+from cuda_ipc._packets import parse_reply
 from cuda_ipc._words import Words
-
-VECTORS = json.loads((ROOT / "docs/protocol/vectors.json").read_text())
-
-
-class Chime:
-    def __init__(self, rings: list[str], name: str) -> None:
-        self.ring = lambda: rings.append(name)
+from cuda_ipc.timelines import end_timeline
 
 
-def lines_of(view: memoryview) -> list[str]:
+def vectors(name: str) -> Any:
+    return json.loads((ROOT / f"docs/protocol/vectors/{name}.json").read_text())
+
+
+def lines_of(data: bytes) -> list[str]:
     found = []
-    for at in range(0, len(view), 32):
-        part = bytes(view[at : at + 32])
+    for at in range(0, len(data), 32):
+        part = data[at : at + 32]
         if any(part):
             found.append(f"{at}: {part.hex()}")
     return found
 
 
-@pytest.fixture
-def ring(monkeypatch):
-    facts = VECTORS["facts"]
-    wanted = ChannelFacts(
-        DTYPES["uint8"], (16,), facts["slots"], facts["readersMax"], facts["slotBytes"],
-        facts["slotStride"], facts["metaBytesMax"], facts["whenFull"], facts["whenWriterGone"],
-    )  # fmt: skip
-    files = [create_file(VECTORS["freshControlFile"]["byteLength"]), create_file(p.PAGE_BYTES)]
-    control, page = (Words(fd, os.fstat(fd).st_size, writable=True) for fd in files)
-    monkeypatch.setattr("cuda_ipc._ring_writer.time.time", lambda: 0.0015)
-    yield wanted, control, page
-    control.close()
-    page.close()
-    for fd in files:
-        os.close(fd)
+def file_lines(fd: int) -> list[str]:
+    return lines_of(os.pread(fd, os.fstat(fd).st_size, 0))
 
 
-def test_every_step_of_the_trace_changes_the_same_words(ring):
-    facts, control, page = ring
-    rings: list[str] = []
-    steps = iter(VECTORS["trace"])
-    words = {"control": bytes(len(control.bytes)), "page": bytes(len(page.bytes))}
-
-    def step(text: str) -> None:
-        """The words of the vectors are those that have changed, and the bells have rung."""
-        wanted = next(steps)
-        assert wanted["step"] == text
-        now = {"control": bytes(control.bytes), "page": bytes(page.bytes)}
-        image = {name: bytearray(before) for name, before in words.items()}
-        for change in wanted["changes"]:
-            write(image, change, facts)
-        assert {name: bytes(one) for name, one in image.items()} == now, text
-        assert rings == wanted["rings"], text
-        rings.clear()
-        words.update(now)
-
-    write_control(control, facts)
-    assert lines_of(control.bytes) == VECTORS["freshControlFile"]["lines"]
-    step("the creator writes the control file")
-    writer = RingWriter("trace", control, facts, 0, [page], [Chime(rings, "the reader's bell")])
-    page.store(p.PAGE_LEASE // 8, 9)
-    page.store(p.PAGE_DONE // 8, p.POISON)
-    assert lines_of(page.bytes) == VECTORS["pageOfNewReader"]["lines"]
-    step("the hub gives the place to a reader with lease 9")
-    room = Chime(rings, "the room bell")
-    reader = RingReader("trace", control, page, facts, 0, 0, 9, "next", False, room)
-    step("the reader attaches: waited for, from next")
-    assert writer.reserve()
-    step("the writer reserves position 0")
-    writer.commit(16, 0, b"", None)
-    step("the writer commits 16 bytes")
-    first = reader.try_take()
-    step("the reader takes the message: it writes nothing")
-    assert writer.reserve()
-    writer.commit(2, p.FLAG_JSON, b"[1]", (2,))
-    at = p.HEADERS_AT + facts.header_stride
-    header = control.bytes[at : at + facts.header_stride]
-    assert lines_of(header) == VECTORS["headerOfMessage"]["lines"]
-    step("the writer commits 2 bytes with a shape and meta [1]")
-    assert not writer.reserve()
-    step("the writer finds no free slot")
-    writer.fall_asleep()
-    step("the writer says that it sleeps, and looks once more")
-    reader.release(first)
-    step("the reader gives the first message back")
-    writer.wake_up()
-    assert writer.reserve()
-    step("the writer wakes, and reserves position 2")
-    second = reader.try_take()
-    assert (second.meta, second.own_shape) == (b"[1]", (2,))
-    reader.release(second)
-    step("the reader takes the second message, and gives it back")
-    reader.fall_asleep()
-    step("the reader says that it sleeps, and looks once more")
-    writer._go_past()
-    writer.wake_readers()
-    step("the writer passes position 2 over")
-    reader.wake_up()
-    assert reader.try_take() is None
-    step("the reader wakes, finds no message at position 2, and goes past it")
-    reader.leave()
-    step("the reader leaves")
+# ---------------------------------------------------------------- messages and descriptors
 
 
-def write(image: dict[str, bytearray], change: str, facts: ChannelFacts) -> None:
-    """`header 1.shape[0] = 2`: puts the word into the image."""
-    target, _, value = change.partition(" = ")
-    where, _, field = target.partition(".")
-    name, _, index = field.rstrip("]").partition("[")
-    prefix = {"control": "CONTROL", "page": "PAGE"}.get(where, "HEADER")
-    upper = "".join("_" + c if c.isupper() else c for c in name).upper()
-    at = getattr(p, f"{prefix}_{upper}")
-    small = upper in [
-        "MAGIC",
-        "VERSION",
-        "SLOTS",
-        "READERS_MAX",
-        "META_BYTES_MAX",
-        "HEADERS_AT",
-        "HEADER_STRIDE",
-        "WHEN_FULL",
-        "WHEN_WRITER_GONE",
-        "STATE",
-        "EPOCH",
-        "ASLEEP",
-        "MODE",
-        "FLAGS",
-        "META_BYTES",
-        "RANK",
-    ]
-    size = 4 if small else 8
-    at += size * int(index or 0)
-    if prefix == "HEADER":
-        at += p.HEADERS_AT + int(where.split()[1]) * facts.header_stride
-    raw = (
-        __import__("struct").pack("<d", float(value))
-        if upper == "TIMESTAMP_MS"
-        else int(value).to_bytes(size, "little", signed=False)
+def test_each_reply_is_read_and_would_be_written_the_same():
+    found = vectors("messages")
+    replies = [reply["text"] for reply in found["replies"]] + found["refusals"]
+    for text in replies:
+        assert encode_json(parse_reply(text.encode())).decode() == text
+    for text in found["requests"]:
+        assert encode_json(json.loads(text)).decode() == text
+
+
+def rewritten(descriptor: dict[str, Any]) -> dict[str, Any]:
+    """What this package makes of what it read."""
+    source, content = checked_descriptor(descriptor)
+    if content["kind"] == "array":
+        layout = checked_layout(content["array"], source.byte_length)
+        content = {"kind": "array", "array": layout.spec()}
+    elif content["kind"] == "channel":
+        content = channel_facts(content, source).content()
+    elif content["kind"] == "timeline":
+        content = {"kind": "timeline", "byteOffset": timeline_offset(content, source)}
+    return make_descriptor(
+        source.uuid, source.byte_length, source.allocation_byte_length, content, source.handle
     )
-    file = image["page" if where == "page" else "control"]
-    file[at : at + size] = raw
-    if (where.startswith("header") and upper == "GENERATION") or prefix == "HEADER":
-        # The meta bytes are no word of the trace.
-        meta = p.HEADERS_AT + int(where.split()[1]) * facts.header_stride + p.HEADER_META
-        if upper == "META_BYTES":
-            file[meta : meta + 3] = b"[1]"
+
+
+@pytest.mark.parametrize("one", vectors("descriptors")["taken"], ids=lambda one: one["what"])
+def test_a_descriptor_is_read_and_written_the_same(one):
+    if one["what"] == "an array in memory of a pool":
+        with pytest.raises(CudaIpcError) as pooled:
+            rewritten(json.loads(one["text"]))
+        assert pooled.value.code == "UNSUPPORTED"
+        return
+    document = json.loads(one["text"])
+    # Of which machine it is a copy means nothing to those who open it.
+    document.pop("replicaOf", None)
+    assert encode_json(rewritten(document)) == encode_json(document)
+
+
+@pytest.mark.parametrize("one", vectors("descriptors")["refused"], ids=lambda one: one["what"])
+def test_a_descriptor_that_contradicts_itself_is_refused(one):
+    with pytest.raises((Refused, CudaIpcError)):
+        rewritten(json.loads(one["text"]))
+
+
+# ---------------------------------------------------------------- lines
+
+
+@pytest.fixture
+def words():
+    fd = create_file(4096)
+    found = Words(fd, 4096, writable=True)
+    yield found
+    found.close()
+    os.close(fd)
+
+
+@pytest.mark.parametrize("name", ["timeline", "timelineOfDeadOwner"])
+def test_a_timeline_has_the_same_line_after_each_step(words, name):
+    found = vectors("lines")[name]
+    at = found["byteOffset"] // 8
+    for step in found["steps"]:
+        if step["ended"]:
+            end_timeline(words, at)
+        elif step["value"] != "0":
+            words.store(at, int(step["value"]))
+        assert lines_of(bytes(words.bytes)) == step["lines"], step["step"]
+        ended = words.longs[at] == p.POISON
+        assert ended == step["ended"], step["step"]
+        assert str(words.longs[at + 1] if ended else words.longs[at]) == step["value"]
+
+
+def test_the_mark_of_legacy_memory_has_the_same_line_after_each_step():
+    fresh, *ended = vectors("lines")["mark"]["steps"]
+    memory = OwnedMemory(object(), bytes(64))  # type: ignore[arg-type]
+    try:
+        assert file_lines(memory.fd) == fresh["lines"]
+        for step in ended:
+            memory.end()
+            assert file_lines(memory.fd) == step["lines"], step["step"]
+    finally:
+        os.close(memory.fd)
+
+
+# ---------------------------------------------------------------- a session
+
+
+class ScriptedHub:
+    """Expects the requests of the session, byte for byte, and gives its replies."""
+
+    def __init__(self, path: str, steps: list[dict[str, Any]]) -> None:
+        self.heard = threading.Semaphore(0)
+        self.wrong: list[str] = []
+        self.files: list[int] = []
+        self._exchanges = [one for step in steps for one in step["exchanges"]]
+        self._listener = sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET)
+        self._listener.bind(path)
+        self._listener.listen()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        connection, _ = self._listener.accept()
+        self._connection = connection
+        with connection:
+            for exchange in self._exchanges:
+                try:
+                    self._exchange(connection, exchange)
+                except BaseException as wrong:
+                    self.wrong.append(repr(wrong))
+                    return
+                finally:
+                    self.heard.release()
+
+    def _exchange(self, connection: sockets.socket, exchange: dict[str, Any]) -> None:
+        packet, fds, _, _ = sockets.recv_fds(connection, p.LIMIT_MESSAGE_BYTES, p.LIMIT_FDS)
+        # Who asks differs from program to program.
+        client = r'"client":\{"version":"[^"]*","program":"[^"]*"\}'
+        alike = '"client":{"version":"1.0.0","program":"example"}'
+        assert re.sub(client, alike, packet.decode()) == exchange["request"]
+        assert len(fds) == exchange["fds"]
+        if fds:
+            self._close_files()
+            self.files = fds
+        reply = json.loads(exchange["reply"])
+        if "place" in reply.get("result", {}):
+            self._give_place(self.files[3], reply["result"]["lease"])
+        given = [self._for_reading(at) for at in exchange["replyFds"]]
+        try:
+            rights = [(sockets.SOL_SOCKET, sockets.SCM_RIGHTS, arrays.array("i", given))]
+            connection.sendmsg([exchange["reply"].encode()], rights if given else [])
+        finally:
+            for fd in set(given) - set(self.files):
+                os.close(fd)
+
+    def _for_reading(self, at: int) -> int:
+        fd = self.files[at]
+        return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC) if at < 2 else fd
+
+    def _give_place(self, page: int, lease: int) -> None:
+        os.pwrite(page, p.POISON.to_bytes(8, "little"), p.PAGE_DONE)
+        os.pwrite(page, lease.to_bytes(8, "little"), p.PAGE_LEASE)
+
+    def _close_files(self) -> None:
+        for fd in self.files:
+            os.close(fd)
+        self.files = []
+
+    def close(self) -> None:
+        # A session that went wrong is over.
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(sockets.SHUT_RDWR)
+            self._connection.shutdown(sockets.SHUT_RDWR)
+        self._thread.join(LIMIT)
+        self._listener.close()
+        self._close_files()
+
+
+def calls():
+    """What this package does at each step of the session."""
+    hub = cuda_ipc.connect(os.environ["CUDA_IPC_SOCKET"], start=False)
+    yield "connect"
+    numbers = arrays.array("f", [1, 2, 3, 4, 5, 6])
+    mine = hub.put("numbers", numbers, dtype="float32", shape=(2, 3), pinned=True)
+    yield 'put the float32 array [[1, 2, 3], [4, 5, 6]] as "numbers", pinned'
+    opened = hub.open("numbers", wait=False)
+    assert opened.tobytes() == numbers.tobytes()
+    yield 'open "numbers", without waiting'
+    opened.close()
+    yield "close what was opened"
+    with pytest.raises(CudaIpcError) as missing:
+        hub.open("missing", wait=False)
+    assert missing.value.code == "NOT_FOUND"
+    yield 'open "missing", without waiting'
+    hub.remove("numbers")
+    yield 'remove "numbers"'
+    mine.close()
+    yield 'close "numbers"'
+    layers = {"b": ("uint8", 3), "none": ("int64", (2, 0))}
+    bundle = hub.create_bundle("layers", layers, metadata={"by": "me"})
+    yield 'create the bundle "layers": b, uint8 [3], and none, int64 [2, 0]; metadata {"by": "me"}'
+    bundle.close()
+    yield "close the bundle"
+    clock = hub.create_timeline("clock")
+    clock.signal(5)
+    yield 'create the timeline "clock", and signal 5'
+    clock.close()
+    yield "close the timeline"
+    writer = hub.create_channel("frames", "uint8", 16, slots=2, readers_max=1, meta_bytes_max=8)
+    yield 'create the channel "frames": uint8 [16], 2 slots, 1 reader, 8 bytes of meta'
+    reader = hub.open_channel("frames")
+    yield 'open "frames" for reading, from the next message'
+    reader.close()
+    yield "close the reader"
+    writer.close()
+    yield "close the writer"
+    hub.close()
+    yield "leave the hub"
+
+
+def test_a_session_has_the_same_requests_and_files(tmp_path, monkeypatch):
+    path = str(tmp_path / "hub.sock")
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("CUDA_IPC_SOCKET", path)
+    steps = vectors("session")["steps"]
+    hub = ScriptedHub(path, steps)
+    going = calls()
+    try:
+        for step in steps:
+            with contextlib.suppress(StopIteration):
+                assert next(going) == step["call"]
+            for _ in step["exchanges"]:
+                assert hub.heard.acquire(timeout=LIMIT)
+            assert hub.wrong == []
+            for at, lines in step.get("files", {}).items():
+                assert file_lines(hub.files[int(at)]) == lines, step["call"]
+        assert list(going) == []
+    finally:
+        going.close()
+        hub.close()

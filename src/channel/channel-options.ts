@@ -102,10 +102,10 @@ export function channelShape<D extends DType>(
   return {
     dtype,
     shape: [...shape],
-    slotBytes,
-    slotStride,
     slots,
     readersMax,
+    slotBytes,
+    slotStride,
     metaBytesMax,
     whenFull: options.whenFull ?? "wait",
     whenWriterGone: options.whenWriterGone ?? "end",

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import * as v from "valibot";
 import { dtypeNames, dtypes } from "../../src/array/dtype.js";
@@ -17,7 +17,7 @@ import { requestSchema, resultSchemas } from "../../src/wire/messages.js";
 import { sharedDocumentSchema } from "../../src/wire/shared-document.js";
 import { namesIn, tableOf } from "./markdown-tables.js";
 import { headerText } from "./protocol-header.js";
-import { vectorsText } from "./protocol-vectors.js";
+import { vectorFiles } from "./vectors/vector-files.js";
 
 const page = readFileSync("docs/protocol.md", "utf8");
 const table = (heading: string, number?: number) => tableOf(page, heading, number);
@@ -161,9 +161,13 @@ describe("the descriptors in docs/protocol.md", () => {
 describe("the files beside docs/protocol.md", () => {
   const text = readFileSync("include/cuda_ipc_protocol.h", "utf8");
 
-  it("are what the sources say (npm run docs:reference writes them)", () => {
+  it("are what the sources say (npm run docs:reference writes them)", async () => {
     assert.equal(text, headerText());
-    assert.equal(readFileSync("docs/protocol/vectors.json", "utf8"), vectorsText());
+    const files = await vectorFiles();
+    const folder = "docs/protocol/vectors";
+    const there = readdirSync(folder).map((name) => `${folder}/${name}`);
+    assert.deepEqual(there.sort(), [...files.keys()].sort());
+    for (const [file, written] of files) assert.equal(readFileSync(file, "utf8"), written, file);
   });
 
   const compiler = process.env.CC ?? "cc";

@@ -38,7 +38,7 @@ export const legacyArray: Descriptor = {
 };
 
 /** A copy that a bridge made of another machine's array. */
-const replica: Descriptor = { ...hostArray, replicaOf: { machine: "gpu-01", object: 77 } };
+export const replica: Descriptor = { ...hostArray, replicaOf: { machine: "gpu-01", object: 77 } };
 
 export function hostBundle(arrayCount: number, indexByteLength: number): Descriptor {
   return { ...hostArray, content: { kind: "bundle", arrayCount, indexByteLength } };

@@ -21,7 +21,7 @@ export interface HeardRequest {
 export type Answer =
   | Record<string, unknown>
   | undefined
-  | { readonly code: string }
+  | { readonly code: string; readonly message?: string }
   | "hang up"
   | { readonly result: Record<string, unknown>; readonly fds: readonly OwnedFd[] };
 
@@ -53,13 +53,8 @@ export class ScriptedConnection {
     this.#send({ v: 1, id, ok: true, result }, fds);
   }
 
-  refuse(id: number, code: string): void {
-    this.#send({
-      v: 1,
-      id,
-      ok: false,
-      error: { code, message: `Refused by the script with ${code}` },
-    });
+  refuse(id: number, code: string, message = `Refused by the script with ${code}`): void {
+    this.#send({ v: 1, id, ok: false, error: { code, message } });
   }
 
   sendText(text: string): void {
@@ -85,7 +80,8 @@ export class ScriptedConnection {
     const answer = script(request, this);
     if (answer === undefined) return;
     if (answer === "hang up") this.hangUp();
-    else if ("code" in answer) this.refuse(request.id, String(answer.code));
+    else if ("code" in answer)
+      this.refuse(request.id, String(answer.code), answer.message as string | undefined);
     else if ("fds" in answer)
       this.reply(request.id, answer.result as Record<string, unknown>, answer.fds as OwnedFd[]);
     else this.reply(request.id, answer);

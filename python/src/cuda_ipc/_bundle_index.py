@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ._json import parse_json
+from ._json import encode_json, parse_json
 from ._layout import Layout, Refused, checked_layout, integer, require
 from ._memory import F_SEAL_WRITE, check_file, create_file
 from ._protocol import DESCRIPTOR_VERSION, LIMIT_BUNDLE_ARRAYS, LIMIT_BUNDLE_INDEX_BYTES
@@ -31,7 +30,7 @@ def write_index(index: Index) -> tuple[int, int]:
         )
     arrays = [{"name": name, **layout.spec()} for name, layout in index.layouts.items()]
     document = {"version": DESCRIPTOR_VERSION, "metadata": index.metadata, "arrays": arrays}
-    text = json.dumps(document, ensure_ascii=False).encode()
+    text = encode_json(document)
     if len(text) > LIMIT_BUNDLE_INDEX_BYTES:
         raise CudaIpcError(
             "LIMIT_EXCEEDED",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import select
 import socket
 import threading
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ._deadline import Deadline
 from ._fds import close_all
+from ._json import encode_json
 from ._leases import HeldLease
 from ._packets import ConnectionEnded, PacketSocket, checked_number, parse_reply
 from ._protocol import DEFAULT_MS_EXPLANATION, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
@@ -240,7 +240,7 @@ class Connection(PacketSocket):
             number = self._last_id
             self._pending[number] = pending
         document = {"v": PROTOCOL_VERSION, "id": number, "op": op, **fields}
-        packet = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+        packet = encode_json(document, "replace")
         try:
             if len(packet) > LIMIT_MESSAGE_BYTES:
                 raise CudaIpcError(

@@ -34,7 +34,7 @@ def packed_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides in elements of an array whose last index runs fastest."""
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
+        strides[axis] = strides[axis + 1] * max(1, shape[axis + 1])
     return tuple(strides)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from ._descriptors import ChannelFacts
+from ._json import encode_json
 from ._layout import checked_shape
 from ._protocol import FLAG_JSON, RANK_MAX
 from .errors import CudaIpcError
@@ -42,8 +42,7 @@ def encode_meta(name: str, meta: Any, limit: int) -> tuple[int, bytes]:
     if isinstance(meta, (bytes, bytearray, memoryview)):
         flags, raw = 0, bytes(meta)
     else:
-        text = json.dumps(meta, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        flags, raw = FLAG_JSON, text.encode()
+        flags, raw = FLAG_JSON, encode_json(meta)
     if len(raw) > limit:
         raise too_large(name, len(raw), limit, "bytes of meta")
     return flags, raw

@@ -5,7 +5,6 @@ If a member dies, leaves or gives up, the group breaks for all, with an error th
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -18,7 +17,7 @@ from ._group.barrier import Broken, judge_barrier, missing_words
 from ._group.host import GroupHost
 from ._group.members import Member, MemberWatches
 from ._group.words import GAVE_UP, LEFT, GroupWords
-from ._json import parse_json
+from ._json import encode_json, parse_json
 from ._protocol import DEFAULT_MS_PEER, LIMIT_GATHER_BYTES
 from ._waiting import in_thread, pauses
 from .errors import CudaIpcError
@@ -274,7 +273,7 @@ async def _suspend(steps: Generator[float, None, None]) -> None:
 
 
 def _encode(attempt: str, value: Any) -> bytes:
-    raw = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    raw = encode_json(value)
     if len(raw) > LIMIT_GATHER_BYTES:
         raise CudaIpcError(
             "MESSAGE_TOO_LARGE",

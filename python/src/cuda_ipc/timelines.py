@@ -159,5 +159,6 @@ def _check_value(value: object) -> None:
         raise ValueError(f"value must be from 0 to 2**63 - 2, not {value}")
 
 
-TIMELINE_FILE_BYTES = 4096
+#: As in Node, where many timelines share a file.
+TIMELINE_FILE_BYTES = 65536
 assert TIMELINE_FILE_BYTES % LINE_BYTES == 0

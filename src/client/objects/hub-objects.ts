@@ -189,7 +189,8 @@ export class HubObjects {
     const { access, role } = asked;
     const { wait = true } = options;
     const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
-    const { result, fds } = await this.link.ask("open", { name, wait, ...asked }, deadline);
+    const request = { name, access, wait, ...(role !== undefined && { role }) };
+    const { result, fds } = await this.link.ask("open", request, deadline);
     const { object, lease } = result;
     // A use of its own: the link may give up its own while the object is being imported.
     const memory = acquireIn((scope) => {

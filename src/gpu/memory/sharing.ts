@@ -25,8 +25,10 @@ export function describeBuffer(
   replicaOf?: ReplicaOf,
 ): Descriptor {
   const { byteLength } = buffer;
+  const { allocationByteLength, ...place } = buffer.describe();
   const origin = replicaOf === undefined ? {} : { replicaOf };
-  return { version: DESCRIPTOR_VERSION, ...buffer.describe(), byteLength, content, ...origin };
+  const sizes = { byteLength, allocationByteLength };
+  return { version: DESCRIPTOR_VERSION, ...place, ...sizes, content, ...origin };
 }
 
 /**

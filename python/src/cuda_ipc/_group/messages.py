@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import array
-import json
 import socket
 from collections.abc import Sequence
 from typing import Any
 
-from .._json import parse_json
+from .._json import encode_json, parse_json
 from ..errors import CudaIpcError, error
 
 VERSION = 1
@@ -17,7 +16,7 @@ ANSWER_BYTES_MAX = 65536
 
 
 def encode(document: dict[str, Any]) -> bytes:
-    return json.dumps({"v": VERSION, **document}, ensure_ascii=False).encode("utf-8", "replace")
+    return encode_json({"v": VERSION, **document}, "replace")
 
 
 def refusal(wrong: CudaIpcError) -> bytes:

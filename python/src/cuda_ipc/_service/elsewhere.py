@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import socket
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 
 from .._deadline import Deadline
 from .._hub_socket import peer_of
+from .._json import encode_json, parse_json
 from .._protocol import LIMIT_FAR_WORKERS, LIMIT_MESSAGE_BYTES
 from ..errors import CudaIpcError, system_error
 from .names import FoundOffer
@@ -55,7 +55,7 @@ def ask_for_worker(
         request = {"v": 1, "op": "worker", "service": service, "except": unwanted}
         # WHY suppressed: the bridge says why before it closes the connection.
         with contextlib.suppress(OSError):
-            bridge.send(json.dumps(request).encode(), socket.MSG_NOSIGNAL)
+            bridge.send(encode_json(request), socket.MSG_NOSIGNAL)
         return _offer_of(path, _packet(bridge, path, deadline))
 
 
@@ -75,7 +75,7 @@ def _packet(bridge: socket.socket, path: str, deadline: Deadline) -> bytes:
 
 def _offer_of(path: str, packet: bytes) -> FarOffer:
     try:
-        reply: Any = json.loads(packet)
+        reply: Any = parse_json(packet)
     except ValueError:
         reply = None
     if isinstance(reply, dict) and reply.get("ok") is False:

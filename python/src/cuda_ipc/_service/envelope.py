@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import time
 from typing import Any, Final
 
-from .._json import parse_json
+from .._json import encode_json, parse_json
 from .._message_format import too_large
 from ..errors import CudaIpcError
 
@@ -40,8 +39,7 @@ def encode_envelope(
         raw = bytes(meta)
     else:
         is_json = True
-        text = json.dumps(meta, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        raw = text.encode()
+        raw = encode_json(meta)
     if len(raw) > bytes_max - ENVELOPE_BYTES:
         raise too_large(name, len(raw), bytes_max - ENVELOPE_BYTES, "bytes of meta")
     return _HEADER.pack(kind, is_json, number, deadline_micros) + raw

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from .._json import encode_json
 from .._protocol import LIMIT_SERVICE_REPORT_BYTES
 from ..errors import CudaIpcError
 
@@ -18,7 +18,7 @@ def failure_report(error: BaseException) -> dict[str, str]:
     # A lone surrogate has no UTF-8.
     message = message.encode("utf-8", "replace").decode()
     report = {"code": code[:_CODE_LENGTH_MAX], "message": message}
-    while len(json.dumps(report, ensure_ascii=False).encode()) > LIMIT_SERVICE_REPORT_BYTES:
+    while len(encode_json(report)) > LIMIT_SERVICE_REPORT_BYTES:
         report["message"] = report["message"][: len(report["message"]) // 2] + "..."
     return report
 

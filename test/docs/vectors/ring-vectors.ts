@@ -1,17 +1,16 @@
-/** docs/protocol/vectors.json, made from the source: files in hex, and a trace of a ring. */
-
-import { beginSeat, endSeat, endWriter, type WordsFile } from "../../src/ring/channel-end.js";
+/** A channel, made from the source: files in hex, and a trace of its ring. */
+import { beginSeat, endSeat, endWriter, type WordsFile } from "../../../src/ring/channel-end.js";
 import {
   type ChannelFacts,
   controlByteLength,
   flags,
   HEADERS_AT,
   PAGE_BYTES,
-} from "../../src/ring/channel-layout.js";
-import { createControlFile } from "../../src/ring/control-file.js";
-import { PageWords } from "../../src/ring/page-words.js";
-import { RingReader } from "../../src/ring/ring-reader.js";
-import { RingWriter } from "../../src/ring/ring-writer.js";
+} from "../../../src/ring/channel-layout.js";
+import { createControlFile } from "../../../src/ring/control-file.js";
+import { PageWords } from "../../../src/ring/page-words.js";
+import { RingReader } from "../../../src/ring/ring-reader.js";
+import { RingWriter } from "../../../src/ring/ring-writer.js";
 import {
   controlFields,
   type Field,
@@ -19,7 +18,8 @@ import {
   type Kind,
   pageFields,
   SIZES,
-} from "./protocol-header.js";
+} from "../protocol-header.js";
+import { HEX_NOTE, hexOf } from "./hex.js";
 
 const facts: ChannelFacts = {
   slots: 2,
@@ -31,16 +31,6 @@ const facts: ChannelFacts = {
   whenWriterGone: "wait",
   firstPosition: 0,
 };
-
-/** Up to the last byte that is not zero, in lines of 32 bytes: `offset: hex`. */
-function hexOf(bytes: Uint8Array): string[] {
-  const lines: string[] = [];
-  for (let at = 0; at < bytes.byteLength; at += 32) {
-    const part = bytes.subarray(at, at + 32);
-    if (part.some((byte) => byte !== 0)) lines.push(`${at}: ${Buffer.from(part).toString("hex")}`);
-  }
-  return lines;
-}
 
 function fileOf(bytes: Uint8Array): WordsFile {
   return {
@@ -107,8 +97,8 @@ function read(view: DataView, kind: Kind, at: number): number | bigint {
   return kind === "u64" ? view.getBigUint64(at, true) : view.getBigInt64(at, true);
 }
 
-/** docs/protocol/vectors.json */
-export function vectorsText(): string {
+/** docs/protocol/vectors/ring.json */
+export function ringVectors(): object {
   const trace = new Trace();
   const { controlBytes, pageBytes } = trace;
   const words = createControlFile(controlBytes.buffer, facts);
@@ -173,8 +163,8 @@ export function vectorsText(): string {
   trace.step("the hub ends its lease");
   endWriter(fileOf(controlBytes), "awaited");
   trace.step("the writer dies; the hub ends its lease");
-  const vectors = {
-    note: "Lines are `offset: 32 bytes in hex`. Lines that are all zero are left out.",
+  return {
+    note: HEX_NOTE,
     facts,
     freshControlFile: { byteLength: controlBytes.byteLength, lines: freshControl },
     freshPage: { byteLength: PAGE_BYTES, lines: [] },
@@ -182,7 +172,6 @@ export function vectorsText(): string {
     headerOfMessage: { byteLength: headerAt(1) - headerAt(0), lines: messageHeader },
     trace: trace.steps,
   };
-  return `${JSON.stringify(vectors, undefined, 2)}\n`;
 }
 
 function headerAt(slot: number): number {
