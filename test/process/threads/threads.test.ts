@@ -6,12 +6,14 @@ import { ownIdentity } from "../../../src/os/process-identity.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { hostArray } from "../../support/messages.js";
+import { nightly } from "../../support/random.js";
 import { RawClient } from "../../support/raw-client.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 
 const HOST = new URL("./actors/thread-host.js", import.meta.url);
 const INTERRUPTED = new URL("./actors/interrupted.js", import.meta.url);
+const ROUNDS = nightly ? 10 : 2;
 const STAGES = ["connect", "hold", "transfer", "wait"];
 
 async function tell(actor: Actor, deed: string): Promise<unknown> {
@@ -52,7 +54,7 @@ describe("a process whose worker thread uses a hub", () => {
     assert.equal(await actor.exited(), 0, actor.complaint);
   });
 
-  it("leaks no descriptors and no leases when 100 threads are terminated", async () => {
+  it(`leaks no descriptors and no leases when ${10 * ROUNDS} threads are terminated`, async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using actor = new Actor(HOST, { args: [testHub.socket] });
@@ -60,7 +62,7 @@ describe("a process whose worker thread uses a hub", () => {
     await tell(actor, "terminate");
     await until("the hub has everything back", () => holdsNothing(hub));
     const before = { own: await tell(actor, "fds"), hub: testHub.fdCount() };
-    for (let round = 0; round < 10; round += 1) {
+    for (let round = 0; round < ROUNDS; round += 1) {
       await tell(actor, "start 10 hold");
       await tell(actor, "terminate");
     }
