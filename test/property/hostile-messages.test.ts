@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { HostileWorld } from "../support/hostile-world.js";
 import { MessageMutations } from "../support/message-mutations.js";
-import { fdCountOf, requests } from "../support/messages.js";
+import { fdCountOf, mayEndOthers, requests } from "../support/messages.js";
 import { nightly, Random, seedOfRun, thorough } from "../support/random.js";
 
 const MESSAGES = nightly ? 1_000_000 : thorough ? 100_000 : 20_000;
@@ -40,6 +40,7 @@ describe("a hostile session of the hub's core", () => {
         left -= 1;
         const sample = random.pick(requests);
         bytes = mutations.next(spoil, sample);
+        if (mayEndOthers(bytes)) continue;
         if (random.chance(0.002))
           world.damagedPacket(bytes, random.pick(["MESSAGE_TOO_LARGE", "TOO_MANY_FDS"]));
         else world.packet(bytes, attach(world, random, sample));

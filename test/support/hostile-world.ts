@@ -275,9 +275,9 @@ export class HostileWorld {
     for (const fd of fds)
       assert.equal(open.has(fd), kept, `descriptor ${fd} ${kept ? "was closed" : "is kept"}`);
     assert.deepEqual(hungUp, ok && request.op === "bye" ? [this.hostile] : []);
-    assert.equal(this.rig.restarts, ok && request.op === "restart" ? 1 : 0);
+    assert.equal(this.rig.restarts, 0);
     assert.deepEqual(this.rig.forgotten, [], "no session is taken over by another process");
-    assert.equal(stops, ok && request.op === "stop" && request.force ? 1 : 0);
+    assert.equal(stops, 0);
     this.counts[ok ? "answered" : "refused"] += 1;
     if (request.op === "bye" && ok) this.#alive = false;
     const waits = request.op === "open" && request.wait && answer === undefined;

@@ -1,6 +1,7 @@
 /** Well-formed messages and descriptors, for tests that send or damage them. */
 import { memorySlots, whenFullPolicies } from "../../src/ring/channel-layout.js";
 import type { ChannelContent } from "../../src/wire/channel-content.js";
+import { decodeRequest } from "../../src/wire/codec.js";
 import { type Descriptor, fdsOf } from "../../src/wire/descriptor.js";
 import type {
   HeldObject,
@@ -12,29 +13,35 @@ import type {
 } from "../../src/wire/messages.js";
 import type { SharedMemoryDocument } from "../../src/wire/shared-document.js";
 
-export const hostArray: Descriptor = {
-  version: 1,
-  device: { kind: "host" },
-  mechanism: "memfd",
+const oneArray = {
   byteLength: 24,
   allocationByteLength: 4096,
   content: {
     kind: "array",
     array: { dtype: "float32", shape: [2, 3], strides: [3, 1], byteOffset: 0 },
   },
+} satisfies Partial<Descriptor>;
+
+export const hostArray: Descriptor = {
+  version: 1,
+  device: { kind: "host" },
+  mechanism: "memfd",
+  ...oneArray,
 };
 
-export const gpuArray: Descriptor = {
-  ...hostArray,
+const gpuPlace = {
+  version: 1,
   device: { kind: "cuda", uuid: "GPU-01234567-89ab-cdef-0123-456789abcdef" },
-  mechanism: "vmm",
-};
+} satisfies Partial<Descriptor>;
+
+export const gpuArray: Descriptor = { ...gpuPlace, mechanism: "vmm", ...oneArray };
 
 /** An array in memory that only its owner keeps alive. */
 export const legacyArray: Descriptor = {
-  ...gpuArray,
+  ...gpuPlace,
   mechanism: "legacy",
   legacy: { handle: `${"A".repeat(86)}==` },
+  ...oneArray,
 };
 
 /** A copy that a bridge made of another machine's array. */
@@ -99,13 +106,14 @@ const channels: readonly Descriptor[] = whenFullPolicies.map((whenFull) => {
 });
 
 export const pooledArray: Descriptor = {
-  ...gpuArray,
+  ...gpuPlace,
   mechanism: "pool",
   pooled: {
     pool: "01234567-89ab-4def-8123-456789abcdef",
     maxBytes: 65_536,
     data: `${"A".repeat(86)}==`,
   },
+  ...oneArray,
 };
 
 const head = { v: 1, id: 7 } as const;
@@ -170,6 +178,20 @@ export const requests: readonly Request[] = [
   { ...head, op: "bye" },
 ];
 
+/**
+ * Whether a message ends the hub or another client. Every client of a user may do that, so tests of
+ * what hostile messages must not do leave these out.
+ */
+export function mayEndOthers(bytes: Uint8Array): boolean {
+  try {
+    const request = decodeRequest(bytes);
+    const { op } = request;
+    return op === "restart" || op === "disconnect" || (op === "stop" && request.force);
+  } catch {
+    return false;
+  }
+}
+
 /** How many descriptors go with a request. */
 export function fdCountOf(request: Request): number {
   return request.op === "create" ? fdsOf(request.descriptor) : 0;
@@ -190,12 +212,23 @@ const summary: ObjectSummary = {
   descriptor: hostArray,
 };
 
-const aHolder = { pid: 4242, program: "test", session: 3, sinceMs: 1_700_000_000_000 } as const;
-const aReader = { ...aHolder, access: "read", place: 1 } as const;
-const holders: readonly Holder[] = [
-  ...(["owner", "read", "read-write"] as const).map((access) => ({ ...aHolder, access })),
-  ...(["reader", "writer", "observer"] as const).map((role) => ({ ...aReader, role })),
-];
+const holders: readonly Holder[] = (
+  [
+    ["owner"],
+    ["read"],
+    ["read-write"],
+    ["read", "reader"],
+    ["read", "writer"],
+    ["read", "observer"],
+  ] as const
+).map(([access, role]) => ({
+  pid: 4242,
+  program: "test",
+  access,
+  session: 3,
+  sinceMs: 1_700_000_000_000,
+  ...(role !== undefined && { role, place: 1 }),
+}));
 /** Entries of `list` and `changes`, with every field and choice. */
 const heldObjects: readonly HeldObject[] = [
   summary,

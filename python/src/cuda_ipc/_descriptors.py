@@ -149,19 +149,17 @@ def make_descriptor(
     handle: bytes | None = None,
 ) -> dict[str, Any]:
     device = {"kind": "host"} if uuid is None else {"kind": "cuda", "uuid": uuid}
-    descriptor = {
-        "version": DESCRIPTOR_VERSION,
-        "device": device,
-        "mechanism": "memfd" if uuid is None else "vmm",
-        "byteLength": byte_length,
-        "allocationByteLength": allocated,
-        "content": content,
-    }
-    if handle is not None:
+    descriptor: dict[str, Any] = {"version": DESCRIPTOR_VERSION, "device": device}
+    if handle is None:
+        descriptor["mechanism"] = "memfd" if uuid is None else "vmm"
+    else:
         import base64
 
         descriptor["mechanism"] = "legacy"
         descriptor["legacy"] = {"handle": base64.b64encode(handle).decode()}
+    descriptor["byteLength"] = byte_length
+    descriptor["allocationByteLength"] = allocated
+    descriptor["content"] = content
     return descriptor
 
 

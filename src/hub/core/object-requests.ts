@@ -4,7 +4,13 @@
  */
 import { CudaIpcError } from "../../base/errors.js";
 import { fdsOf } from "../../wire/descriptor.js";
-import { PRIVATE, type RequestOf, type ResultOf } from "../../wire/messages.js";
+import {
+  type Lifetime,
+  PRIVATE,
+  type RequestOf,
+  type ResultOf,
+  type Sharing,
+} from "../../wire/messages.js";
 import { checkName } from "../../wire/names.js";
 import { endsWithOwner, hasOwnFile } from "../../wire/schemas.js";
 import type { Attachments } from "../descriptors/attachments.js";
@@ -54,10 +60,8 @@ export class ObjectRequests<Fd> {
     const name = checkName(request.name);
     const attempt = `create "${name}"`;
     const { fds } = attached;
-    if (endsWithOwner(descriptor) && lifetime === "pinned") {
-      const found = "legacy memory ends with its owner, and a pinned object does not";
-      throw new CudaIpcError("UNSUPPORTED", `Cannot ${attempt}: ${found}`);
-    }
+    const unfit = endsWithOwner(descriptor) ? whyUnfitForLegacy(lifetime, sharing) : undefined;
+    if (unfit !== undefined) throw new CudaIpcError("UNSUPPORTED", `Cannot ${attempt}: ${unfit}`);
     const { inodes, writable } = checkMemory(attempt, descriptor, fds, this.#ports);
     checkUse(attempt, { descriptor, sharing, writable }, fds, this.#ports);
     const memory: ObjectMemory<Fd> = { fds: fds as [Fd, ...Fd[]], writable };
@@ -218,4 +222,12 @@ function leaseOf<Fd>(session: Session<Fd>, id: number, verb: string): Lease<Fd> 
   const lease = session.leases.get(id);
   if (lease !== undefined) return lease;
   throw new CudaIpcError("NOT_FOUND", `Cannot ${verb} lease ${id}: this client does not hold it`);
+}
+
+/** Why an object of legacy memory cannot be as its creator wants it. */
+function whyUnfitForLegacy(lifetime: Lifetime, sharing: Sharing): string | undefined {
+  if (lifetime === "pinned")
+    return "legacy memory ends with its owner, and a pinned object does not";
+  if (sharing.with === "private") return undefined;
+  return "other users could write to all of the legacy memory, whatever their access";
 }

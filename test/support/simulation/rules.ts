@@ -218,7 +218,8 @@ function create(
   const { id } = session.connection;
   const { name, descriptor, lifetime, sharing = { with: "private", access: "read" } } = message;
   if (!isValidName(name)) return judge.fails(id, message.id, "INVALID_NAME");
-  if (descriptor.mechanism === "legacy" && lifetime === "pinned")
+  const isOwn = lifetime === "held" && sharing.with === "private";
+  if (descriptor.mechanism === "legacy" && !isOwn)
     return judge.fails(id, message.id, "UNSUPPORTED");
   if (!checkCreated(descriptor, sharing, held))
     return judge.fails(id, message.id, "INVALID_DESCRIPTOR");

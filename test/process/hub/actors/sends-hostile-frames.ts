@@ -6,10 +6,15 @@ import { hasCode } from "../../../../src/base/errors.js";
 import { limits } from "../../../../src/base/limits.js";
 import { createConstantFile, createMemoryFile } from "../../../../src/os/memory-file.js";
 import type { OwnedFd } from "../../../../src/os/owned-fd.js";
-import { decodeRequest } from "../../../../src/wire/codec.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 import { MessageMutations } from "../../../support/message-mutations.js";
-import { fdCountOf, gpuArray, hostArray, requests } from "../../../support/messages.js";
+import {
+  fdCountOf,
+  gpuArray,
+  hostArray,
+  mayEndOthers,
+  requests,
+} from "../../../support/messages.js";
 import { OddFds } from "../../../support/odd-fds.js";
 import { nightly, Random } from "../../../support/random.js";
 import { RawClient, type RawReply } from "../../../support/raw-client.js";
@@ -152,20 +157,10 @@ function sendReplaced(): Promise<number> {
       return { bytes: changed, fds: fdsOf(requests[at] as (typeof requests)[number]) };
     }),
   );
-  const kind = frames.filter(({ bytes }) => !endsHub(bytes));
+  const kind = frames.filter(({ bytes }) => !mayEndOthers(bytes));
   return exchange(kind, (replies) => {
     assert.ok(replies.length >= 1, JSON.stringify(replies));
   });
-}
-
-/** WHY these are not sent: any client may end the hub, and this one would. */
-function endsHub(bytes: Uint8Array): boolean {
-  try {
-    const request = decodeRequest(bytes);
-    return (request.op === "stop" && request.force) || request.op === "restart";
-  } catch {
-    return false;
-  }
 }
 
 async function sendMutated(): Promise<number> {
@@ -178,7 +173,7 @@ async function sendMutated(): Promise<number> {
   for (let count = 0; count < MUTATED; count += 1) {
     const sample = random.pick(requests);
     const bytes = mutations.next(random.pick([0.02, 0.3]), sample);
-    if (bytes.byteLength === 0 || endsHub(bytes)) continue;
+    if (bytes.byteLength === 0 || mayEndOthers(bytes)) continue;
     let fds = fdsOf(sample);
     if (random.chance(0.2)) {
       const pool = [...odd.all, client.socket.fd, memory, index];

@@ -78,10 +78,14 @@ describe("the mark of legacy memory", () => {
     assert.ok(!fds.includes(mark));
   });
 
-  it("comes with memory that cannot be pinned", () => {
+  it("comes with memory that cannot be pinned, nor shared with other users", () => {
     const { rig } = lent();
-    const request = { name: "pinned", lifetime: "pinned", descriptor: legacyArray } as const;
-    assert.equal(rig.failure(1, "create", request, [rig.fd()]), "UNSUPPORTED");
+    const request = { name: "refused", lifetime: "held", descriptor: legacyArray } as const;
+    const refused = (changes: object) =>
+      assert.equal(rig.failure(1, "create", { ...request, ...changes }, [rig.fd()]), "UNSUPPORTED");
+    refused({ lifetime: "pinned" });
+    refused({ sharing: { with: "group", access: "read" } });
+    refused({ sharing: { with: "all", access: "read-write" } });
     assert.deepEqual(names(rig, 1), ["lent"]);
   });
 });
