@@ -17,9 +17,14 @@ const base = {
 };
 
 /** The tests that need a GPU, or the libcuda that is written in C. */
-export const GPU_TESTS = ["descriptors", "cuda", "streams", "stream_ends", "service_streams"].map(
-  (name) => `python/tests/test_${name}.py`,
-);
+export const GPU_TESTS = [
+  "descriptors",
+  "cuda",
+  "legacy",
+  "streams",
+  "stream_ends",
+  "service_streams",
+].map((name) => `python/tests/test_${name}.py`);
 
 /** Why pytest cannot run; false if it can. @throws if REQUIRE_PYTHON=1 and it cannot */
 export const noPytest = whyNot();
