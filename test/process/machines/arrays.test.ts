@@ -2,10 +2,13 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Hub } from "../../../src/client/hub.js";
+import { Actor } from "../../support/actor.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
 import { until } from "../../support/until.js";
+
+const OWNS_LEGACY = new URL("../hub/actors/owns-legacy.js", import.meta.url);
 
 const isSkipped = skipWithoutEngines;
 
@@ -68,6 +71,21 @@ describe("an array of another machine", { skip: isSkipped }, () => {
     const found = await copy.array("läyer 1").read();
     assert.deepEqual([...(found as Int16Array)], [1, 2, 3, 4, 5, 6, -7]);
     assert.equal(copy.replicaOf?.machine, "one");
+  });
+
+  it("may lie in memory that only its owner keeps: the copy ends with the owner", async () => {
+    await using owner = new Actor(OWNS_LEGACY, { args: [one.hub.socket, "lent", "none"] });
+    assert.equal(await owner.says(), "published");
+    {
+      using copy = await hubOfOther.open("lent", { from: "any", dtype: "int32" });
+      assert.deepEqual([...(await copy.read())], [1, 2, 3]);
+      assert.equal((await hubOfOther.inspect("lent")).object.descriptor.mechanism, "memfd");
+    }
+    owner.kill("SIGKILL");
+    await until("the copy is removed", async () => {
+      const objects = await hubOfOther.list();
+      return objects.every(({ name }) => name !== "lent");
+    });
   });
 
   it("is fetched once, however many open it at a time", async () => {
