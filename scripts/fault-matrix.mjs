@@ -14,7 +14,7 @@ const matrix = (name) => import(`../build/test/support/matrix/${name}.js`);
 const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-matrix-"));
 try {
   const startMs = performance.now();
-  const env = { ...process.env, FAULT_MATRIX_RECORDS: folder };
+  const env = { ...process.env, FAULT_MATRIX_RECORDS: folder, NIGHTLY: "1" };
   spawnSync(process.execPath, ["scripts/test.mjs", "--prebuilt", "process/matrix"], {
     env,
     stdio: "inherit",
