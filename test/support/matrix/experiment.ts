@@ -16,13 +16,12 @@ import {
 import type { Expectation } from "./expectation.js";
 import { arm, hitNow, isLimit, undo } from "./hits.js";
 import { hitKeeper } from "./keeper-hits.js";
-import type { Party } from "./party.js";
+import { LONG_MS, type Party } from "./party.js";
 import {
   checkHeld,
   checkVisible,
   glance,
   grantIfPublished,
-  LONG_MS,
   type RunResult,
   type Waiting,
   waitFor,

@@ -11,8 +11,13 @@ import { soon, until } from "../until.js";
 import type { SeamAction, SeamCounts } from "./fault-seam.js";
 import { type Order, type Outcome, type OutcomeMessage, READY_ID } from "./orders.js";
 
-/** Far longer than any call takes that nothing holds up. */
-const LONG_MS = 20_000;
+/**
+ * Far longer than any call takes that nothing holds up. WHY a minute: a hub took over 20 s to start
+ * while other programs wrote to the disk.
+ */
+export const LONG_MS = 60_000;
+/** An answer comes this long after the call's own time limit, at the latest. */
+const ANSWER_MS = 20_000;
 
 export class Party {
   readonly title: string;
@@ -62,7 +67,7 @@ export class Party {
 
   /** Its first message; `ended` if it died before. */
   ready(): Promise<Outcome> {
-    return soon(`the ${this.title} is ready: ${this.#complaint}`, this.#ready);
+    return soon(`the ${this.title} is ready: ${this.#complaint}`, this.#ready, LONG_MS);
   }
 
   /** Sends an order and returns its outcome; `ended` if the process ends first. */
@@ -72,7 +77,7 @@ export class Party {
     const id = this.#lastId;
     const outcome = new Promise<Outcome>((resolve) => this.#waiting.set(id, resolve));
     this.#child.send({ ...order, id, timeoutMs }, () => {});
-    return soon(`the ${this.title} has done ${order.do}`, outcome);
+    return soon(`the ${this.title} has done ${order.do}`, outcome, timeoutMs + ANSWER_MS);
   }
 
   /** Like `tell`, for an order that must not fail. */

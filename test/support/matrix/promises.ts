@@ -4,12 +4,11 @@ import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import type { SharedArray } from "../../../src/client/objects/shared-array.js";
 import { soon, until } from "../until.js";
 import type { Cell } from "./cells.js";
+import { LONG_MS } from "./party.js";
 import { assertStamp, stampOf } from "./stamped.js";
 import { type CallOutcome, NAME } from "./steps.js";
 import type { World } from "./world.js";
 
-/** The time limit of calls that nothing holds up for good. */
-export const LONG_MS = 20_000;
 /** How long the bystander waits for a stopped hub. */
 const GLANCE_MS = 100;
 
