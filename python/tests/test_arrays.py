@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array as array_module
 import hashlib
 import json
 import os
@@ -163,6 +164,10 @@ def test_put_takes_arrays_buffers_and_bytes(hub):
         assert array.dtype == "uint8" and array.tobytes() == b"abcd"
     with hub.put("put:typed", b"\0\0\x80\x3f" * 6, dtype="float32", shape=(2, 3)) as array:
         assert array.tolist() == [1.0] * 6
+    for data in (values, values.T.copy().reshape(-1), array_module.array("d", range(12))):
+        with hub.put("put:shaped", data, shape=(2, 6)) as array:
+            assert (array.dtype, array.shape) == ("float64", (2, 6))
+            assert array.tobytes() == memoryview(data).tobytes()
     ml_dtypes = pytest.importorskip("ml_dtypes")
     small = numpy.array([1.0, -2.0], dtype=ml_dtypes.bfloat16)
     with hub.put("put:bfloat16", small) as array:

@@ -213,7 +213,7 @@ def calls():
     hub = cuda_ipc.connect(os.environ["CUDA_IPC_SOCKET"], start=False)
     yield "connect"
     numbers = arrays.array("f", [1, 2, 3, 4, 5, 6])
-    mine = hub.put("numbers", numbers, dtype="float32", shape=(2, 3), pinned=True)
+    mine = hub.put("numbers", numbers, shape=(2, 3), pinned=True)
     yield 'put the float32 array [[1, 2, 3], [4, 5, 6]] as "numbers", pinned'
     opened = hub.open("numbers", wait=False)
     assert opened.tobytes() == numbers.tobytes()

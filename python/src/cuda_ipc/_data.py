@@ -17,20 +17,27 @@ def data_of(
 
     Raises TypeError, ValueError, UNSUPPORTED_DTYPE.
     """
-    if dtype is not None or shape is not None:
-        view = _packed(buffer_of(data))
-        found = dtype_of(dtype if dtype is not None else "uint8")
+    if dtype is None:
+        found, own_shape, view = _typed(data)
+        if shape is None:
+            return found, own_shape, view
+    else:
+        found, view = dtype_of(dtype), _packed(buffer_of(data))
         if shape is None:
             if len(view) % found.itemsize != 0:
                 raise ValueError(f"{len(view)} bytes are no whole number of {found.name}")
             return found, (len(view) // found.itemsize,), view
-        lengths = checked_shape(shape)
-        size = found.itemsize
-        for length in lengths:
-            size *= length
-        if size != len(view):
-            raise ValueError(f"{len(view)} bytes for {found.name}{list(lengths)} of {size} bytes")
-        return found, lengths, view
+    lengths = checked_shape(shape)
+    size = found.itemsize
+    for length in lengths:
+        size *= length
+    if size != len(view):
+        raise ValueError(f"{len(view)} bytes for {found.name}{list(lengths)} of {size} bytes")
+    return found, lengths, view
+
+
+def _typed(data: Any) -> tuple[DType, tuple[int, ...], memoryview]:
+    """By what the data say of themselves. Bytes are uint8."""
     named = getattr(data, "dtype", None)
     sizes = getattr(data, "shape", None)
     if named is None or sizes is None:

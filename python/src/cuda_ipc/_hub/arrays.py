@@ -72,9 +72,10 @@ class HubArrays(Session):
         """Creates an array, copies `data` into it and publishes it.
 
         `data` is an array on the host (NumPy, PyTorch, anything with a buffer), or bytes with
-        `dtype` and `shape`. With `replace` an older object of this name keeps it until `data` is
-        copied. The name is free for a moment in between; an `open` waits then. Raises as `create`;
-        NOT_OWNER if another user owns the older object; TypeError, ValueError.
+        `dtype` and `shape`. A `shape` alone arranges its elements anew. With `replace` an older
+        object of this name keeps it until `data` is copied. The name is free for a moment in
+        between; an `open` waits then. Raises as `create`; NOT_OWNER if another user owns the older
+        object; TypeError, ValueError.
         """
         found, lengths, view = data_of(data, dtype, shape)
         layout, users = packed_layout(found, lengths), checked_sharing(sharing)
