@@ -81,6 +81,52 @@ describe("detailPage", () => {
     assert.equal(meant.session, 3);
   });
 
+  it("names the largest objects of a device with their holders, then counts the rest", () => {
+    const objects = Array.from({ length: 30 }, (_, i) =>
+      watchedObject({ object: i + 1, name: `o${i}`, heldBytes: 2 ** 30 - i }),
+    );
+    const size = {
+      totalBytes: 2 ** 36,
+      usedBytes: 2 ** 35,
+      heldBytes: 2 ** 34,
+      othersBytes: 2 ** 34,
+    };
+    const devices = [{ device: "host", model: undefined, processes: [], ...size }];
+    const { facts } = page("device", "host", sources([snapshotOf({ objects, devices })]));
+    assert.ok(facts.some(([, text]: string[]) => text === "o0, 1 GiB, held by producer 4242"));
+    assert.equal(facts.length, 21);
+    assert.match(facts.at(-1)[1], /^and \d\d more$/);
+  });
+
+  it("names the workers and clients of a service once each", () => {
+    const holder = { pid: 7, access: "owner", sinceMs: 1 } as const;
+    const holders = [
+      { ...holder, program: "worker.py", role: "writer", session: 3 },
+      { ...holder, program: "web.mjs", access: "read", role: "reader", place: 0, session: 4 },
+    ] as const;
+    const objects = [5, 6, 8].map((object) =>
+      watchedObject({ object, holders: object === 8 ? holders.slice(0, 1) : holders }),
+    );
+    const service = { name: "double", workers: 1, links: 2, offers: 1, underWay: 0, answered: 0 };
+    const links = { latency: undefined, replyChannels: [5, 6], offerChannels: [8] };
+    const services = [{ ...service, ...links }];
+    const { parties, facts } = page(
+      "service",
+      "double",
+      sources([snapshotOf({ objects, services })]),
+    );
+    assert.deepEqual(
+      parties.map(({ role, who }: { role: string; who: string }) => [role, who]),
+      [
+        ["worker", "worker.py 7"],
+        ["client", "web.mjs 7"],
+      ],
+    );
+    assert.ok(
+      facts.some(([title, text]: string[]) => title === "clients" && text === "1: web.mjs 7"),
+    );
+  });
+
   it("answers 404 for what is not there", () => {
     const from = sources([moment(1000, 100, 5)]);
     for (const [kind, id] of [
