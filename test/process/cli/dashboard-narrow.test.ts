@@ -91,6 +91,14 @@ describe("the dashboard at any width", { skip }, () => {
             .waitFor();
           if (kind === "channels" || kind === "services")
             await dialog.locator("svg").first().waitFor();
+          if (kind === "services") {
+            await dialog
+              .getByRole("link", { name: `${LONG.slice(0, 100)}.mjs` })
+              .first()
+              .waitFor();
+            for (const title of ["Requests under way", "Answers", "Latency"])
+              await dialog.getByRole("figure", { name: title }).waitFor();
+          }
           await fits(page, `the page of ${kind}`);
           if (kind === "clients") {
             await dialog.getByRole("button", { name: "Disconnect" }).click();

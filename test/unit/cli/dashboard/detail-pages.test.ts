@@ -56,6 +56,47 @@ describe("detailPage", () => {
     );
   });
 
+  it("has lost messages, a service's answers and latency, and a device's memory over time", () => {
+    const at = (monotonicMs: number, count: number) => {
+      const readers = watchedChannel().readers.map((one) => ({ ...one, missed: 3 * count }));
+      const channel = watchedChannel({ dropped: count, committed: 10 * count, readers });
+      const latency = { count: 1, medianMs: count, maxMs: 2 * count };
+      const service = { name: "double", workers: 1, links: 1, offers: 0, answered: 0, latency };
+      const channels = { replyChannels: [channel.object], offerChannels: [] };
+      const size = { totalBytes: 100, usedBytes: 50, heldBytes: count, othersBytes: 2 * count };
+      return snapshotOf({
+        monotonicMs,
+        channels: [channel],
+        services: [{ ...service, ...channels, underWay: count }],
+        devices: [{ device: "host", model: undefined, processes: [], ...size }],
+      });
+    };
+    const from = sources([at(1000, 1), at(2000, 3)]);
+    const lines = (kind: string, id: string): (readonly [string, unknown])[] =>
+      page(kind, id, from).charts.flatMap(
+        ({ title, lines }: { title: string; lines: { label: string; values: unknown }[] }) =>
+          lines.map(({ label, values }) => [`${title}: ${label}`, values] as const),
+      );
+    const lost = lines("channel", "2").filter(([title]) => title.startsWith("Lost"));
+    assert.deepEqual(
+      lost.map(([, values]) => values),
+      [
+        [null, 2],
+        [null, 6],
+      ],
+    );
+    assert.deepEqual(lines("service", "double"), [
+      ["Requests under way: requests", [1, 3]],
+      ["Answers: answers", [null, 20]],
+      ["Latency: median", [1, 3]],
+      ["Latency: slowest", [2, 6]],
+    ]);
+    assert.deepEqual(lines("device", "host"), [
+      ["Held by objects: objects", [1, 3]],
+      ["Anything else: anything else", [2, 6]],
+    ]);
+  });
+
   it("does not give a reader the line of another one that had its seat", () => {
     const from = sources([moment(1000, 100, 5), moment(2000, 100, 6)]);
     assert.deepEqual(line(page("channel", "2", from).charts, "Lag"), [null, 10]);
