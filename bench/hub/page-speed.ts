@@ -1,6 +1,7 @@
 /**
  * Measures the dashboard's page in a real browser, with 10,000 objects and 100 channels: its bytes,
- * how soon it shows rows, and its frames while the list is scrolled and filtered.
+ * how soon it shows rows and answers a key, its frames while the list is scrolled and filtered, and
+ * how long the picture of an array of 4 GiB takes.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -8,6 +9,8 @@ import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { chromium, type Page } from "playwright-core";
+import { formatBytes } from "../../src/base/bytes.js";
+import { connect } from "../../src/index.js";
 import type { Row } from "../measure.js";
 import { HelperProcess } from "./helper-process.js";
 import { HubProcess } from "./hub-process.js";
@@ -17,6 +20,8 @@ export interface PageSpeedOptions {
   readonly clients: number;
   readonly channels: number;
   readonly watchedMs: number;
+  /** The array that a picture is made of, in bytes. */
+  readonly pictureBytes: number;
 }
 
 const FULL_SCALE: PageSpeedOptions = {
@@ -24,10 +29,14 @@ const FULL_SCALE: PageSpeedOptions = {
   clients: 50,
   channels: 100,
   watchedMs: 10_000,
+  pictureBytes: 4 * 1024 ** 3,
 };
 
 const PAGE_KB_MAX = 200;
-const FIRST_ROWS_MS_MAX = 1000;
+const INTERACTIVE_MS_MAX = 1000;
+const PICTURE_MS_MAX = 200;
+/** After the first one. */
+const PICTURES = 5;
 const FRAMES_MIN = 30;
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -57,7 +66,8 @@ export async function pageSpeed(options: PageSpeedOptions = FULL_SCALE): Promise
     const loaded = await load(page, url, objects);
     const rows: Row[] = [
       limited("the page and its files", loaded.bytes / 1000, "kB", PAGE_KB_MAX),
-      limited(`the first rows, with ${scale}`, loaded.firstRowsMs, "ms", FIRST_ROWS_MS_MAX),
+      { what: `the first rows, with ${scale}`, value: loaded.firstRowsMs, unit: "ms" },
+      limited(`until a key works, with ${scale}`, loaded.interactiveMs, "ms", INTERACTIVE_MS_MAX),
     ];
     for (const [key, tab] of ["objects", "channels"].entries()) {
       await page.keyboard.press(String(key + 1));
@@ -67,7 +77,7 @@ export async function pageSpeed(options: PageSpeedOptions = FULL_SCALE): Promise
       rows.push({ what: `frames a second ${what}`, value: perSecond, unit: "", ...goal });
       rows.push({ what: `the longest frame ${what}`, value: longestMs, unit: "ms" });
     }
-    return rows;
+    return [...rows, ...(await pictures(page, hub, options.pictureBytes))];
   } finally {
     await browser.close();
     dashboard.kill("SIGTERM");
@@ -96,24 +106,61 @@ async function load(page: Page, url: string, objects: number) {
   });
   // Counts from the start of the navigation.
   await page.addInitScript(`{
+    const press = (key) => window.dispatchEvent(new KeyboardEvent("keydown", { key }));
+    const pressed = () => document.querySelector("#tabs [aria-pressed=true]").textContent;
+    const answer = () => {
+      if (!pressed().startsWith("Channels")) return requestAnimationFrame(answer);
+      window.interactiveMs = performance.now();
+      press("1");
+    };
     const look = () => {
-      if (document.querySelector("#rows td:not(.space)") === null) requestAnimationFrame(look);
-      else window.firstRowsMs = performance.now();
+      if (document.querySelector("#rows td:not(.space)") === null)
+        return requestAnimationFrame(look);
+      window.firstRowsMs = performance.now();
+      press("2");
+      requestAnimationFrame(answer);
     };
     look();
   }`);
   await page.goto(url);
   // The answer to the token leads on to the page.
   await page.waitForURL((at) => !at.searchParams.has("token"));
-  await becomesTrue(page, "window.firstRowsMs !== undefined");
+  await becomesTrue(page, "window.interactiveMs !== undefined");
   // Channels are objects, too.
   await becomesTrue(
     page,
     `Number(/\\d+/.exec(document.getElementById("tabs").textContent)?.[0]) >= ${objects}`,
   );
   const firstRowsMs = Number(await page.evaluate("window.firstRowsMs"));
+  const interactiveMs = Number(await page.evaluate("window.interactiveMs"));
   await Promise.all(bodies);
-  return { bytes, firstRowsMs };
+  return { bytes, firstRowsMs, interactiveMs };
+}
+
+/** From the request to the pixels, as the page of an object does it. */
+async function pictures(page: Page, { socket }: HubProcess, bytes: number): Promise<Row[]> {
+  await using hub = await connect({ socket, device: "host" });
+  const side = Math.sqrt(bytes / Float32Array.BYTES_PER_ELEMENT);
+  using array = await hub.create("picture", { dtype: "float32", shape: [side, side] });
+  await array.publish();
+  const [{ object } = { object: 0 }] = await hub.list({ prefix: "picture" });
+  const [first = Number.NaN, ...next] = (await page.evaluate(`(async () => {
+    const query = "name=picture&id=${object}";
+    await (await fetch("object?" + query)).json();
+    const times = [];
+    while (times.length <= ${PICTURES}) {
+      const startMs = performance.now();
+      await createImageBitmap(await (await fetch("picture?" + query)).blob());
+      times.push(performance.now() - startMs);
+    }
+    return times;
+  })()`)) as number[];
+  const median = next.sort((one, other) => one - other)[next.length >> 1] ?? Number.NaN;
+  const what = `picture of an array of ${formatBytes(bytes)}, until the page has it`;
+  return [
+    limited(`the first ${what}`, first, "ms", PICTURE_MS_MAX),
+    limited(`a later ${what}, median of ${PICTURES}`, median, "ms", PICTURE_MS_MAX),
+  ];
 }
 
 /** WHY not `waitForFunction`: it evaluates text in the page, which the page's policy refuses. */

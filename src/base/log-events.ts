@@ -111,6 +111,10 @@ const events = {
   },
   "files-restored": { level: "info", meaning: "All files beside the socket are there again." },
   "client-refused": { level: "info", meaning: "A client was not admitted. It was told why." },
+  "session-disconnected": {
+    level: "info",
+    meaning: "Somebody disconnected a client. The message says who.",
+  },
   "descriptors-refused": {
     level: "info",
     meaning: "Clients sent descriptors that no hub takes.",

@@ -94,8 +94,10 @@ export interface WatchedService {
   readonly answered: number;
   /** Of the latest answers whose requests are still known, from the request to the answer. */
   readonly latency: Latency | undefined;
-  /** The numbers of its channels for replies. */
+  /** The numbers of the channels of its links for replies. */
   readonly replyChannels: readonly number[];
+  /** The numbers of the channels that its workers offer. */
+  readonly offerChannels: readonly number[];
 }
 
 export interface Latency {

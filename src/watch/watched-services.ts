@@ -72,6 +72,9 @@ function serviceOf(name: string, links: readonly Link[]): WatchedService {
     answered,
     latency: latencyOf(latencies),
     replyChannels: claimed.flatMap(({ replyObject }) => replyObject ?? []),
+    offerChannels: links.flatMap(({ isClaimed, replyObject }) =>
+      isClaimed ? [] : (replyObject ?? []),
+    ),
   };
 }
 

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { CudaIpcError } from "../../src/base/errors.js";
-import type { ConnectionId, HubPorts } from "../../src/hub/core/ports.js";
+import type { ConnectionId, HubPorts, Peer } from "../../src/hub/core/ports.js";
 import type { HubRecord } from "../../src/hub/restart/hub-records.js";
 import type { MemoryFileFacts } from "../../src/os/memory-file.js";
 import type { ThreadIdentity } from "../../src/os/thread-identity.js";
@@ -52,6 +52,8 @@ export class RecordingPorts implements HubPorts<number> {
   /** Whether a published object is kept for the next hub at once. */
   keepsAtOnce = true;
   readonly lost: string[] = [];
+  /** Who disconnected whom: `session 3 (camera) by 1001`. */
+  readonly disconnections: string[] = [];
   stops = 0;
   restarts = 0;
   /** Whether a keeper would start the next hub. */
@@ -185,6 +187,10 @@ export class RecordingPorts implements HubPorts<number> {
 
   objectLost(words: string): void {
     this.lost.push(words);
+  }
+
+  disconnected(session: number, _peer: Peer, program: string, by: Peer): void {
+    this.disconnections.push(`session ${session} (${program}) by ${by.pid}`);
   }
 
   closeFd(fd: number): void {

@@ -59,8 +59,7 @@ function clientsOf(number: number, clients: readonly WatchedClient[]): readonly 
   if (ofSession.length > 0) return ofSession;
   throw new CudaIpcError(
     "NOT_FOUND",
-    `Cannot disconnect ${number}: you see no client of the hub with this number. ` +
-      "See clients with: cuda-ipc top",
+    `Cannot disconnect ${number}: you see no client of the hub with this number`,
   );
 }
 

@@ -1,8 +1,10 @@
 /** `cuda-ipc inspect NAME`: prints everything about one shared object, including its values. */
 import type { Command } from "commander";
+import { CudaIpcError } from "../../base/errors.js";
 import { removalOf } from "../../watch/removal.js";
 import type { CommandContext } from "../command-context.js";
 import { copiesUnderWay } from "../copies-under-way.js";
+import type { OpenedFacts } from "../inspect/inspection-rows.js";
 import { printInspection } from "../inspect/inspection-text.js";
 import { type MemoryOptions, openedFacts } from "../inspect/opened-facts.js";
 import { joinHubFor } from "../join-hub.js";
@@ -22,11 +24,13 @@ export function addInspect(program: Command, context: CommandContext): void {
     .argument("<name>", "the name to inspect")
     .option("-a, --array <array>", "print one array of a bundle, with statistics of its values")
     .option("-d, --device <device>", "read it from this GPU instead of the one it is on")
+    .option("--histogram", "also print how often which values occur")
     .option("--all", "print all arrays of a bundle, not just the first 20")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       "\nExamples:\n  $ cuda-ipc inspect weights\n" +
+        "  $ cuda-ipc inspect weights --histogram\n" +
         "  $ cuda-ipc inspect weights --array model.embedding --json",
     )
     .action((name: string, options: InspectOptions) => inspect(name, options, context));
@@ -42,8 +46,15 @@ async function inspect(
   const copies = await copiesUnderWay([inspection.object], context.signal);
   const copy = copies.get(name);
   const facts = await openedFacts(hub, inspection, options, context);
+  if (options.histogram && facts.values === undefined && facts.unreadable === undefined)
+    throw withoutValues(name, facts);
   const opened = copy === undefined ? facts : { ...facts, copy };
   const removal = removalOf(inspection.object);
   if (options.json) context.terminal.json({ ...inspection, removal, ...opened });
   else printInspection(context.terminal, inspection, opened, options.all ?? false);
+}
+
+function withoutValues(name: string, { arrays }: OpenedFacts): CudaIpcError {
+  const what = arrays === undefined ? "it is no array" : "choose an array of it with --array";
+  return new CudaIpcError("WRONG_KIND", `Cannot print a histogram of "${name}": ${what}`);
 }

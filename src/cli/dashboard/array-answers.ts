@@ -11,6 +11,7 @@ import { arrayWords, plural } from "../terminal/words.js";
 import { encodePng } from "./png.js";
 
 const PICTURE_SIDE_MAX = 512;
+const BINS_MAX = 64;
 
 /** Statistics of all elements. It reads the whole array. */
 export async function allValues(
@@ -24,7 +25,7 @@ export async function allValues(
 
 /** Statistics and a histogram of a sample, which is all elements of a small array. */
 export async function sampledValues(array: DeviceArray, signal: AbortSignal): Promise<WebAnswer> {
-  const { statistics, histogram } = await readSampled(array, { signal });
+  const { statistics, histogram } = await readSampled(array, BINS_MAX, { signal });
   const sampled = histogram.elementCount < array.elementCount;
   // The first values are not in the sample.
   const rows = valueRows({ statistics, firstValues: [] }).slice(1);

@@ -8,7 +8,7 @@ import { textAnswer, type WebAnswer } from "../../web/web-messages.js";
 import { channelsView } from "../top/channels-view.js";
 import { clientsView } from "../top/clients-view.js";
 import { devicesView } from "../top/devices-view.js";
-import { servicesView } from "../top/services-view.js";
+import { servicePartiesOf, servicesView } from "../top/services-view.js";
 import { perSecondWords, processWords, type ReadableChannel, readerAt } from "../top/top-words.js";
 import type { Detail, Look } from "../top/view.js";
 import type { LookHistory } from "./look-history.js";
@@ -16,8 +16,10 @@ import { type Chart, channelCharts, deviceCharts, serviceCharts } from "./record
 
 /** Of a strip of slots. More slots share columns. */
 const COLUMNS_MAX = 64;
-/** A client may hold thousands of objects. */
+/** A client may hold thousands of objects, and a service may have thousands of clients. */
 const FACTS_MAX = 60;
+/** The charts of a device are below its facts. */
+const DEVICE_FACTS_MAX = 20;
 /** Readers with lines in charts, because more colours cannot be told apart. */
 const CHARTED_READERS_MAX = 7;
 
@@ -31,7 +33,7 @@ interface DetailPage {
   readonly client?: { readonly session: number; readonly words: string };
 }
 
-/** A process that takes part in a channel. */
+/** A process that takes part in a channel or a service. */
 interface Party {
   readonly role: string;
   readonly who: string;
@@ -62,16 +64,16 @@ export function detailPage(query: URLSearchParams, sources: DetailSources): WebA
   const { look, history } = sources;
   const body = JSON.stringify({
     ...page,
-    facts: firstFacts(page.facts),
+    facts: firstFacts(page.facts, FACTS_MAX),
     hubAnswers: look.snapshot.hub.answers,
     agesMs: history.agesMs(),
   });
   return { status: 200, type: "application/json", body };
 }
 
-function firstFacts(facts: readonly Detail[]): readonly Detail[] {
-  const left = facts.length - FACTS_MAX;
-  return left <= 0 ? facts : [...facts.slice(0, FACTS_MAX), ["", `and ${left} more`]];
+function firstFacts(facts: readonly Detail[], most: number): readonly Detail[] {
+  const left = facts.length - most;
+  return left <= 0 ? facts : [...facts.slice(0, most), ["", `and ${left} more`]];
 }
 
 type PageOf = (id: string, sources: DetailSources) => DetailPage | undefined;
@@ -87,13 +89,23 @@ function servicePage(id: string, { look, history }: DetailSources): DetailPage |
   const service = look.snapshot.services.find(({ name }) => name === id);
   if (service === undefined) return undefined;
   const facts = servicesView.details(service, look).slice(1);
-  return { title: id, facts, charts: serviceCharts(history, id) };
+  const { workers, clients } = servicePartiesOf(service, look);
+  const parties = [
+    ...workers.map((holder) => ({ role: "worker", ...partyOf(holder, look) })),
+    ...clients.map((holder) => ({ role: "client", ...partyOf(holder, look) })),
+  ];
+  return {
+    title: id,
+    facts,
+    parties: parties.slice(0, FACTS_MAX),
+    charts: serviceCharts(history, id),
+  };
 }
 
 function devicePage(id: string, { look, history }: DetailSources): DetailPage | undefined {
   const device = look.snapshot.devices.find((one) => one.device === id);
   if (device === undefined) return undefined;
-  const facts = devicesView.details(device, look).slice(1);
+  const facts = firstFacts(devicesView.details(device, look).slice(1), DEVICE_FACTS_MAX);
   return { title: device.device, facts, charts: deviceCharts(history, id) };
 }
 

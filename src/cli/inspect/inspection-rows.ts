@@ -1,5 +1,6 @@
 /** What `inspect` and the dashboard tell of an object, as rows of title and text. */
 import type { DType } from "../../array/dtype.js";
+import type { Histogram } from "../../array/histogram.js";
 import { contiguousStrides } from "../../array/layout.js";
 import type { Statistics } from "../../array/statistics.js";
 import { uuidOf } from "../../base/device-reference.js";
@@ -52,6 +53,8 @@ export interface OpenedFacts {
   /** The array given with --array. */
   readonly array?: ArrayFacts;
   readonly values?: ArrayValues;
+  /** Of the values, or of a sample of them. Only if it was asked for. */
+  readonly histogram?: Histogram;
 }
 
 export type Row = readonly [string, string];

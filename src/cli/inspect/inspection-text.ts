@@ -5,6 +5,7 @@ import { printable } from "../terminal/printable.js";
 import { alignRows, formatTable } from "../terminal/table.js";
 import type { Terminal } from "../terminal/terminal.js";
 import { arrayWords, contentWords, sizeWords } from "../terminal/words.js";
+import { histogramLines } from "./histogram-text.js";
 import {
   type ArrayFacts,
   contentFacts,
@@ -35,9 +36,18 @@ export function printInspection(
     printRows(terminal, [...layoutRows(opened.array)]);
   }
   printRows(terminal, contentFacts(opened));
+  printHistogram(terminal, opened);
   if (opened.channel !== undefined)
     for (const line of readerLines(opened.channel)) terminal.line(line);
   if (opened.arrays !== undefined) printArrays(terminal, opened.arrays, all);
+}
+
+function printHistogram(terminal: Terminal, { histogram, values }: OpenedFacts): void {
+  if (histogram === undefined || values === undefined) return;
+  const [titles = "", ...lines] = histogramLines(histogram, values.statistics.elementCount);
+  terminal.line();
+  terminal.line(terminal.style("bold", titles));
+  for (const line of lines) terminal.line(line);
 }
 
 function printRows(terminal: Terminal, rows: readonly Row[]): void {

@@ -9,6 +9,10 @@ import type { CommandContext } from "../command-context.js";
 import { withoutLoaderWords } from "../terminal/words.js";
 import { readValues } from "./array-values.js";
 import type { ArrayFacts, OpenedFacts } from "./inspection-rows.js";
+import { readSampled } from "./sampled-values.js";
+
+/** Few enough for a screen of 24 lines. */
+const BINS_MAX = 16;
 
 export interface MemoryOptions {
   /** One array of a bundle. */
@@ -17,6 +21,8 @@ export interface MemoryOptions {
   readonly device?: string;
   /** Leaves out all that would read the values of an array. */
   readonly withoutValues?: boolean;
+  /** Also counts how often which values occur. */
+  readonly histogram?: boolean;
 }
 
 /** Facts that need the memory itself. If this process cannot map it, returns the reason. */
@@ -71,10 +77,14 @@ export async function openedFacts(
 
 async function valuesOf(
   array: DeviceArray,
-  { withoutValues }: MemoryOptions,
+  { withoutValues, histogram }: MemoryOptions,
   context: Pick<CommandContext, "terminal" | "signal">,
-): Promise<Pick<OpenedFacts, "values">> {
-  return withoutValues ? {} : { values: await readValues(array, context) };
+): Promise<Pick<OpenedFacts, "values" | "histogram">> {
+  if (withoutValues) return {};
+  const values = await readValues(array, context);
+  if (!histogram) return { values };
+  const { signal } = context;
+  return { values, histogram: (await readSampled(array, BINS_MAX, { signal })).histogram };
 }
 
 function bundleFacts(bundle: SharedBundle): Pick<OpenedFacts, "metadata" | "arrays"> {

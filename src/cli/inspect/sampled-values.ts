@@ -7,18 +7,18 @@ import { DeviceArray } from "../../gpu/arrays/device-array.js";
 
 /** Few enough to count them without keeping the event loop for long. */
 const SAMPLE_ELEMENTS = 2 ** 18;
-const BINS_MAX = 64;
 
 /** Statistics and a histogram of at most 262,144 elements, spread over the array. */
 export async function readSampled(
   array: DeviceArray,
+  binsMax: number,
   options: WaitOptions,
 ): Promise<{ readonly statistics: Statistics; readonly histogram: Histogram }> {
   const { dtype } = array;
   const bytes = await readSample(array, options);
   return {
     statistics: statistics(dtype, bytes),
-    histogram: histogram(dtype, bytes, BINS_MAX),
+    histogram: histogram(dtype, bytes, binsMax),
   };
 }
 

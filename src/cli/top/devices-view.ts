@@ -1,6 +1,7 @@
 /** The view of devices: what fills the host's memory and each GPU's. */
 import type { WatchedDevice } from "../../watch/snapshot.js";
 import { sizeWords } from "../terminal/words.js";
+import { holdersWords } from "./top-words.js";
 import type { Detail, Look, View, ViewColumn } from "./view.js";
 
 function size(
@@ -68,8 +69,15 @@ function deviceDetails(device: WatchedDevice, { snapshot }: Look): Detail[] {
     ["total", knownSize(totalBytes)],
     ["free", knownSize(freeBytes(device))],
     ["by others", knownSize(othersBytes)],
-    ...processes.map(({ pid, bytes }): Detail => ["", `process ${pid}: ${knownSize(bytes)}`]),
+    ...processes.map(({ pid, bytes }): Detail => {
+      const client = snapshot.clients.find((one) => one.pid === pid);
+      const program = client === undefined ? "" : ` (${client.program})`;
+      return ["", `process ${pid}${program}: ${knownSize(bytes)}`];
+    }),
     ["by the hub", sizeWords(heldBytes)],
-    ...objects.map(({ name, heldBytes }): Detail => ["", `${name}, ${sizeWords(heldBytes)}`]),
+    ...objects.map((object): Detail => {
+      const { name, heldBytes } = object;
+      return ["", `${name}, ${sizeWords(heldBytes)}, held by ${holdersWords(object)}`];
+    }),
   ];
 }

@@ -1,5 +1,7 @@
 /** The view of objects: who holds what, and how much. */
+import { removalOf } from "../../watch/removal.js";
 import type { WatchedObject } from "../../watch/snapshot.js";
+import { removalWords } from "../terminal/removal-words.js";
 import { ageWords, contentWords, sharingWords, sizeWords, userWords } from "../terminal/words.js";
 import { holdersWords, processWords, shortDevice } from "./top-words.js";
 import type { Detail, Look, View } from "./view.js";
@@ -79,7 +81,7 @@ function lifetimeWords({ lifetime, published }: WatchedObject): string {
 }
 
 function objectDetails(object: WatchedObject, { snapshot }: Look): Detail[] {
-  const { name, descriptor, device, heldBytes, lifetime, leases, createdAtMs } = object;
+  const { name, descriptor, device, heldBytes, leases, createdAtMs } = object;
   const age = ageWords(snapshot.atMs - createdAtMs);
   return [
     ["name", name],
@@ -89,17 +91,10 @@ function objectDetails(object: WatchedObject, { snapshot }: Look): Detail[] {
     ["lifetime", lifetimeWords(object)],
     ["sharing", sharingWords(object.sharing)],
     ...(object.hasMemory ? [] : ([["memory", "not brought back yet"]] as const)),
-    ["frees", freesWords(object, lifetime)],
+    ["removal", removalWords(removalOf(object))],
     ["leases", String(leases)],
     ...holderDetails(object, snapshot.atMs),
   ];
-}
-
-/** What `cuda-ipc rm` would do. */
-function freesWords({ leases, heldBytes }: WatchedObject, lifetime: string): string {
-  const size = sizeWords(heldBytes);
-  if (leases > 0) return `${size} when it is removed and its last holder closes it`;
-  return lifetime === "pinned" ? `${size} at once when it is removed` : size;
 }
 
 function holderDetails({ holders, leases }: WatchedObject, nowMs: number): Detail[] {

@@ -1,8 +1,11 @@
 /** The view of services: requests under way, answers a second, and how long they take. */
 import type { WatchedService } from "../../watch/snapshot.js";
 import { durationWords, plural } from "../terminal/words.js";
-import { perSecondWords } from "./top-words.js";
+import { type Holder, perSecondWords, processWords, writerOf } from "./top-words.js";
 import type { Detail, Look, View, ViewColumn } from "./view.js";
+
+/** Of the workers or clients of a service. */
+const NAMED_MAX = 8;
 
 function count(
   title: string,
@@ -61,6 +64,7 @@ export const servicesView: View<WatchedService> = {
 
 function serviceDetails(service: WatchedService, look: Look): Detail[] {
   const { name, workers, links, offers, underWay, answered, latency } = service;
+  const parties = servicePartiesOf(service, look);
   return [
     ["service", name],
     ["under way", plural(underWay, "request")],
@@ -72,8 +76,33 @@ function serviceDetails(service: WatchedService, look: Look): Detail[] {
         : `median ${durationWords(latency.medianMs)}, slowest ${durationWords(latency.maxMs)}, ` +
           `of the latest ${plural(latency.count, "answer")}`,
     ],
-    ["workers", String(workers)],
+    ["workers", `${workers}${namesOf(parties.workers)}`],
+    ["clients", `${parties.clients.length}${namesOf(parties.clients)}`],
     ["links", `${links}, each of one client to one worker`],
     ["offers", `${offers} that no client has taken`],
   ];
+}
+
+/** The processes that take part, each once: workers write replies, and clients read them. */
+export function servicePartiesOf(
+  { replyChannels, offerChannels }: WatchedService,
+  { objects }: Look,
+): { readonly workers: readonly Holder[]; readonly clients: readonly Holder[] } {
+  const channels = [...replyChannels, ...offerChannels].flatMap((id) => objects.get(id) ?? []);
+  const readers = channels.flatMap(({ holders }) =>
+    holders.filter(({ role }) => role === "reader"),
+  );
+  return { workers: once(channels.flatMap((one) => writerOf(one) ?? [])), clients: once(readers) };
+}
+
+function once(holders: readonly Holder[]): Holder[] {
+  return [...new Map(holders.map((holder) => [holder.session, holder])).values()];
+}
+
+/** `: a.mjs 41, b.py 42, 3 more` */
+function namesOf(holders: readonly Holder[]): string {
+  if (holders.length === 0) return "";
+  const more = holders.length - NAMED_MAX;
+  const names = holders.slice(0, NAMED_MAX).map(processWords);
+  return `: ${[...names, ...(more > 0 ? [`${more} more`] : [])].join(", ")}`;
 }

@@ -4,7 +4,7 @@ import type { WatchedChannelState, WatchedObject } from "../../watch/snapshot.js
 import { rateWords } from "../channel/traffic.js";
 import { sizeWords } from "../terminal/words.js";
 
-type Holder = WatchedObject["holders"][number];
+export type Holder = WatchedObject["holders"][number];
 export type ReadableChannel = Extract<WatchedChannelState, { readonly unreadable?: undefined }>;
 
 /** `trainer.py 4242`: the program, and its process if the hub can see it. */

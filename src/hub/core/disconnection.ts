@@ -6,16 +6,14 @@ import type { HubPorts } from "./ports.js";
 import type { SessionEnd } from "./session-end.js";
 import type { Session, Sessions } from "./sessions.js";
 
+type Ports<Fd> = Pick<HubPorts<Fd>, "reply" | "hangUp" | "forget" | "disconnected">;
+
 export class Disconnection<Fd> {
-  readonly #ports: Pick<HubPorts<Fd>, "reply" | "hangUp" | "forget">;
+  readonly #ports: Ports<Fd>;
   readonly #sessions: Sessions<Fd>;
   readonly #end: SessionEnd<Fd>;
 
-  constructor(
-    ports: Pick<HubPorts<Fd>, "reply" | "hangUp" | "forget">,
-    sessions: Sessions<Fd>,
-    end: SessionEnd<Fd>,
-  ) {
+  constructor(ports: Ports<Fd>, sessions: Sessions<Fd>, end: SessionEnd<Fd>) {
     this.#ports = ports;
     this.#sessions = sessions;
     this.#end = end;
@@ -33,6 +31,7 @@ export class Disconnection<Fd> {
     if (session.disconnected) return {};
     const { connection } = session;
     this.#end.disconnect(session);
+    this.#ports.disconnected(session.id, session.peer, session.program, peer);
     if (!connection.attached) return {};
     const farewell = new CudaIpcError(
       "DISCONNECTED",

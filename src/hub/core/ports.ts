@@ -95,6 +95,8 @@ export interface HubPorts<Fd> {
   metrics(): HubStatus["metrics"];
   /** A pinned object has ended because its memory was lost. */
   objectLost(description: string, lost: LostObject): void;
+  /** A process has disconnected a session of this process and program. */
+  disconnected(session: SessionId, peer: Peer, program: string, by: Peer): void;
   closeFd(fd: Fd): void;
   inspectMemoryFile(fd: Fd): MemoryFileFacts;
   /** Opens host memory anew so that it cannot be mapped writable. The core owns the result. */

@@ -240,6 +240,11 @@ export class HubServer {
         const message = `lost ${description}: hub and keeper ended together`;
         this.#log("object-lost", message, { name, bytes, pid, uid });
       },
+      disconnected: (session, { pid, uid }, program, by) => {
+        const what = `session ${session} of process ${pid} (${program})`;
+        const message = `${what} was disconnected by process ${by.pid} of user ${by.uid}`;
+        this.#log("session-disconnected", message, { session, pid, uid });
+      },
     };
   }
 

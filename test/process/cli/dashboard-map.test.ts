@@ -39,7 +39,7 @@ describe("the map of memory", { skip }, () => {
     const legend = await page.locator(".legend").first().textContent();
     assert.match(legend ?? "", /one\.py \d+: 768 KiB in 2 objects.*other\.py \d+: 256 KiB in 1/);
     await page
-      .locator(".bar")
+      .locator(".shares")
       .getByText(/^free /)
       .waitFor();
     await cell("middle").hover();

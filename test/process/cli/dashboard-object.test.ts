@@ -121,6 +121,28 @@ describe("the page of an object", { skip }, () => {
     await hub.close();
   });
 
+  it("ends what is being read when it is closed", async () => {
+    await using cli = await CliRig.open();
+    const hub = await cli.join();
+    using large = await hub.create("large", { dtype: "uint8", shape: [8192, 16_384] });
+    await large.publish();
+    await using rig = await DashboardPage.open(cli);
+    const { page, problems } = rig;
+    const dialog = await openObject(page, "large");
+    const button = dialog.getByRole("button", { name: "Read all 128 MiB" });
+    await button.waitFor();
+    // The request waits here, however fast the dashboard is.
+    await page.route(/all=1/, () => {});
+    const asked = page.waitForRequest(/all=1/);
+    await button.click();
+    await asked;
+    const ended = page.waitForEvent("requestfailed", (request) => request.url().includes("all=1"));
+    await page.keyboard.press("Escape");
+    await ended;
+    assert.deepEqual(problems, []);
+    await hub.close();
+  });
+
   it("says that an object has ended while its page is open, and reads nothing more", async () => {
     await using cli = await CliRig.open();
     const hub = await cli.join();

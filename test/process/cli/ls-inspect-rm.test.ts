@@ -109,6 +109,33 @@ describe("cuda-ipc inspect", () => {
     assert.match(text, /special +1 zero, 1 NaN, 1 infinite of 6 elements\n/);
   });
 
+  it("prints a histogram of an array, and refuses one of anything else", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    const values = Float32Array.from({ length: 400 }, (_, i) => (i < 300 ? 0 : i / 400));
+    using _ = await hub.put("x", Float32Array.of(...values, Number.NaN));
+    using _steps = await hub.put(
+      "steps",
+      Int32Array.from({ length: 300_000 }, (_, i) => i % 3),
+    );
+    using __ = await hub.createTimeline("t");
+    using bundle = await hub.createBundle("b", { a: { dtype: "int8", shape: [2] } });
+    await bundle.publish();
+    const text = await rig.ok("inspect", "x", "--histogram");
+    assert.match(text, /^ {2}VALUES +COUNT\n {2}0 to 0\.062344 +300 {2}#{30}$/m);
+    assert.match(text, /^ {2}0\.93516 to 0\.9975 +25 {2}###\n$/m);
+    const sampled = await rig.ok("inspect", "steps", "--histogram");
+    assert.match(sampled, /^ {2}0 +\d+ {2}#+\n {2}1 +\d+ {2}#+\n {2}2 +\d+ {2}#+$/m);
+    assert.match(sampled, /^ {2}from \d+ of 300000 elements, evenly spread\n$/m);
+    type Told = { histogram: { counts: number[]; nanCount: number } };
+    const { histogram } = await rig.json<Told>("inspect", "x", "--histogram");
+    assert.deepEqual([histogram.counts[0], histogram.nanCount], [300, 1]);
+    const ofArray = await rig.ok("inspect", "b", "--array", "a", "--histogram");
+    assert.match(ofArray, /^ {2}0 +2 {2}#{30}\n$/m);
+    assert.match(await rig.fails("WRONG_KIND", "inspect", "b", "--histogram"), /with --array/);
+    assert.match(await rig.fails("WRONG_KIND", "inspect", "t", "--histogram"), /it is no array/);
+  });
+
   it("prints the same in JSON", async () => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();

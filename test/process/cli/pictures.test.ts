@@ -49,7 +49,7 @@ async function takeDashboard(cli: CliRig): Promise<void> {
   await light.page.getByText("cache:53", { exact: true }).waitFor();
   await light.page.screenshot({ path: path("dashboard.png") });
   await using dark = await DashboardPage.open(cli, {
-    viewport: { width: 1100, height: 620 },
+    viewport: { width: 1100, height: 700 },
     colorScheme: "dark",
   });
   const { page } = dark;

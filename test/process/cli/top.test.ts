@@ -56,6 +56,7 @@ describe("cuda-ipc top on a terminal", { skip: skipTerminal }, () => {
     assert.doesNotMatch(filtered, /a-large/);
     rig.press("\r");
     const details = await rig.shows(/^held by +\S+ \d+, owner, since /m);
+    assert.match(details, /^removal +frees 4 KiB once its lease ends$/m);
     assert.match(details, /^name +c-late\nwhat +uint8\[4096\]\nsize +4 KiB on host/m);
     rig.press(ESCAPE);
     await rig.shows(/^filter: LATE {2}q quit/m);

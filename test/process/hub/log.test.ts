@@ -6,8 +6,10 @@ import { existsSync, readFileSync, rmSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
+import { HubWatch } from "../../../src/watch/hub-watch.js";
 import { killHub, TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { soon, until } from "../../support/until.js";
@@ -81,6 +83,24 @@ describe("a hub's log", () => {
       assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
       assert.notEqual(message, "");
     }
+  });
+
+  it("says who disconnected whom, at level info", async () => {
+    const config = { logLevel: "info", logFormat: "json" };
+    await using testHub = await TestHub.start({ config, log: true });
+    await using hub = await testHub.connect({ program: "stuck" });
+    await using watch = new HubWatch({ socket: testHub.socket, program: "test" });
+    const { clients } = await watch.snapshot();
+    const [{ session } = { session: 0 }] = clients;
+    await watch.disconnect(session);
+    await assert.rejects(hub.list(), (error) => hasCode(error, "DISCONNECTED"));
+    const [pid, uid] = [process.pid, process.getuid?.()];
+    const lines = linesOf(testHub.folder.file("log"));
+    const found = lines.find(({ event }) => event === "session-disconnected");
+    const { time: _, message, ...rest } = found ?? assert.fail(JSON.stringify(lines));
+    assert.deepEqual(rest, { level: "info", event: "session-disconnected", session, pid, uid });
+    const who = `session ${session} of process ${pid} (stuck)`;
+    assert.equal(message, `${who} was disconnected by process ${pid} of user ${uid}`);
   });
 
   it("says nothing at level warn of clients that come, go and are killed", async () => {

@@ -149,8 +149,12 @@ describe("HubWatch", () => {
       assert.deepEqual([await worker.says(), await worker.says()], [{ began: 7 }, { began: 8 }]);
       await ask(client, { id: 3 });
       const [service] = (await watch.snapshot()).services;
+      const counts = {
+        replyChannels: service?.replyChannels.length,
+        offerChannels: service?.offerChannels.length,
+      };
       assert.deepEqual(
-        { ...service, latency: undefined, replyChannels: service?.replyChannels.length },
+        { ...service, latency: undefined, ...counts },
         {
           name: SERVICE,
           workers: 1,
@@ -160,6 +164,7 @@ describe("HubWatch", () => {
           answered: 4,
           latency: undefined,
           replyChannels: 1,
+          offerChannels: 1,
         },
       );
       const { medianMs = -1, maxMs = -1, count } = service?.latency ?? {};

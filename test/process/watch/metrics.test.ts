@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { before, describe, it } from "node:test";
 import { HubWatch } from "../../../src/watch/hub-watch.js";
 import { MetricsText } from "../../../src/watch/metrics/metrics-text.js";
+import { GRAFANA_DASHBOARD, grafanaExpressions } from "../../support/grafana-dashboard.js";
 import { parsedMetrics, promtool, skipParser, skipPromtool } from "../../support/prometheus.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { soon, until } from "../../support/until.js";
@@ -97,7 +98,7 @@ describe("the metrics of a real hub", () => {
   });
 
   it("have every metric that the dashboard names", () => {
-    assertNamed(readFileSync("deploy/grafana/cuda-ipc.json", "utf8"), namesIn(text));
+    assertNamed(readFileSync(GRAFANA_DASHBOARD, "utf8"), namesIn(text));
   });
 
   it("answer every query of the dashboard", { skip: skipPromtool }, () => {
@@ -152,18 +153,6 @@ function promtoolFinds(text: string, expressions: readonly string[]): void {
   promtool(["test", "rules", path]);
 }
 
-/** The queries of all panels, with all values of the variables. */
-function grafanaExpressions(): string[] {
-  const { panels } = JSON.parse(readFileSync("deploy/grafana/cuda-ipc.json", "utf8")) as {
-    readonly panels: readonly Panel[];
-  };
-  return panels.flatMap(({ targets = [] }) =>
-    targets.map(({ expr }) =>
-      expr.replaceAll("[$__rate_interval]", "[5m]").replaceAll(/\$(job|instance|channel)\b/g, ".*"),
-    ),
-  );
-}
-
 describe("the alert rules", { skip: skipPromtool }, () => {
   it("are valid, and so is the configuration that loads them", () => {
     promtool(["check", "rules", "deploy/prometheus/cuda-ipc-alerts.yml"]);
@@ -187,93 +176,5 @@ describe("the alert rules", { skip: skipPromtool }, () => {
 
   it("fire when they should, and not before", () => {
     promtool(["test", "rules", "test/fixtures/alerts.yml"]);
-  });
-});
-
-interface Panel {
-  readonly id: number;
-  readonly type: string;
-  readonly title: string;
-  readonly datasource?: { readonly type: string; readonly uid: string };
-  readonly gridPos: {
-    readonly x: number;
-    readonly y: number;
-    readonly w: number;
-    readonly h: number;
-  };
-  readonly fieldConfig?: { readonly defaults: object; readonly overrides: readonly unknown[] };
-  readonly options?: object;
-  readonly targets?: readonly { readonly refId: string; readonly expr: string }[];
-}
-
-describe("the dashboard for Grafana", () => {
-  const dashboard = JSON.parse(readFileSync("deploy/grafana/cuda-ipc.json", "utf8")) as {
-    readonly [field: string]: unknown;
-    readonly panels: readonly Panel[];
-    readonly templating: { readonly list: readonly { readonly name: string; type: string }[] };
-  };
-
-  it("has the fields that Grafana's schema asks for", () => {
-    for (const [field, type] of [
-      ["title", "string"],
-      ["uid", "string"],
-      ["schemaVersion", "number"],
-      ["version", "number"],
-      ["editable", "boolean"],
-      ["graphTooltip", "number"],
-      ["timezone", "string"],
-      ["time", "object"],
-      ["annotations", "object"],
-    ] as const)
-      assert.equal(typeof dashboard[field], type, field);
-    assert.ok(String(dashboard.uid).length <= 40);
-    const variables = dashboard.templating.list.map(({ name, type }) => [name, type]);
-    assert.deepEqual(variables[0], ["datasource", "datasource"]);
-    const used = new Set(
-      [...JSON.stringify(dashboard.panels).matchAll(/\$\{?(?!__)([a-z]+)/g)].map(
-        (match) => match[1],
-      ),
-    );
-    assert.deepEqual([...used].sort(), variables.map(([name]) => name).sort());
-  });
-
-  it("has panels with queries, that do not overlap", () => {
-    const cells = new Set<string>();
-    assert.equal(new Set(dashboard.panels.map(({ id }) => id)).size, dashboard.panels.length);
-    for (const {
-      type,
-      title,
-      gridPos,
-      datasource,
-      fieldConfig,
-      options,
-      targets,
-    } of dashboard.panels) {
-      const { x, y, w, h } = gridPos;
-      assert.ok(title !== "" && x >= 0 && x + w <= 24, title);
-      for (let row = y; row < y + h; row += 1) {
-        for (let column = x; column < x + w; column += 1) {
-          assert.ok(!cells.has(`${column},${row}`), `${title} overlaps`);
-          cells.add(`${column},${row}`);
-        }
-      }
-      if (type === "row") continue;
-      assert.deepEqual(datasource, { type: "prometheus", uid: `$${"{datasource}"}` });
-      assert.ok(fieldConfig !== undefined && options !== undefined, title);
-      assert.ok(targets !== undefined && targets.length > 0, title);
-      for (const { expr, refId } of targets)
-        assert.match(`${refId}: ${expr}`, /^[A-Z]: .*cuda_ipc_/);
-    }
-  });
-
-  it("has only expressions that Prometheus can parse", { skip: skipPromtool }, () => {
-    const expressions = grafanaExpressions();
-    assert.ok(expressions.length > 15);
-    // A recording rule may have any expression, and promtool checks it.
-    const rules = expressions.map((expr, index) => ({ record: `r${index}`, expr }));
-    using folder = new TestFolder();
-    const path = `${folder.path}/rules.yml`;
-    writeFileSync(path, JSON.stringify({ groups: [{ name: "dashboard", rules }] }));
-    promtool(["check", "rules", path]);
   });
 });

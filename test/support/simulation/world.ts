@@ -218,6 +218,8 @@ export class World implements HubPorts<number> {
     if (!this.dead) this.lost.push(words);
   }
 
+  disconnected(): void {}
+
   closeFd(fd: number): void {
     if (!this.open.delete(fd) && !this.dead)
       this.#violation(`descriptor ${fd} is closed a second time`);

@@ -65,6 +65,7 @@ describe("ratesBetween", () => {
       answered: 5,
       latency: undefined,
       replyChannels: [2, 9],
+      offerChannels: [],
     };
     const earlier = snapshotOf({ channels: [watchedChannel({ committed: 10 })] });
     const later = snapshotOf({

@@ -135,11 +135,13 @@ function drawParties(all) {
   const focused = document.activeElement?.closest(".parties a")?.hash;
   const table = element("table");
   const titles = element("tr");
-  titles.append(...COLUMNS.map(([name]) => element("th", name)));
+  // Of a service, processes have no lag.
+  const columns = COLUMNS.filter(([, text]) => all.some((party) => text(party) !== ""));
+  titles.append(...columns.map(([name]) => element("th", name)));
   const [most = 0] = all.map(({ behind = 0 }) => behind).sort((one, other) => other - one);
   const lines = all.map((party) => {
     const line = element("tr", "", most > 0 && party.behind === most ? "slowest" : "");
-    for (const [name, text] of COLUMNS) line.append(cell(name, String(text(party)), party));
+    for (const [name, text] of columns) line.append(cell(name, String(text(party)), party));
     return line;
   });
   const [thead, tbody] = [element("thead"), element("tbody")];

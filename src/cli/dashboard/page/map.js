@@ -9,9 +9,10 @@ const COLOURS = 7;
 const NAME_WIDTH_MIN = 44;
 const NAME_HEIGHT_MIN = 18;
 const SIZE_HEIGHT_MIN = 34;
+/** Narrower cells of smaller objects say `+42`. */
+const SMALLER_WIDTH_MIN = 96;
 
-const HINT =
-  "What objects hold, drawn larger: a cell for each object, in the colour of its holder.";
+const HINT = "Each object as a cell, in the colour of its holder.";
 
 const maps = new Map();
 let open = () => {};
@@ -38,6 +39,7 @@ class DeviceMap {
   element = element("section", "", "device");
   #title = element("h2");
   #bar = element("div", "", "bar");
+  #shares = element("ul", "", "shares");
   #cells = element("div", "", "cells");
   #pointed = element("p", "", "pointed");
   #legend = element("ul", "", "legend");
@@ -48,7 +50,10 @@ class DeviceMap {
   #size = "";
 
   constructor() {
-    this.element.append(this.#title, this.#bar, this.#cells, this.#pointed, this.#legend);
+    this.element.append(
+      ...[this.#title, this.#bar, this.#shares, this.#cells, this.#pointed, this.#legend],
+    );
+    this.#bar.ariaHidden = "true";
     this.#cells.role = "group";
     this.#cells.onkeydown = (event) => this.#move(event);
     this.#cells.onpointerover = ({ target }) => this.#point(target);
@@ -82,14 +87,23 @@ class DeviceMap {
       ["anything else", "others", others],
       ["free", "free", Math.max(0, whole - held - others)],
     ];
-    if (this.#bar.childElementCount === 0)
-      this.#bar.append(...parts.map(([, kind]) => element("span", "", kind)));
+    if (this.#bar.childElementCount === 0) {
+      for (const [, kind] of parts) {
+        this.#bar.append(element("span", "", kind));
+        const share = element("li");
+        share.append(element("span", "", `swatch ${kind}`), "");
+        this.#shares.append(share);
+      }
+    }
     parts.forEach(([words, , bytes], i) => {
       const part = this.#bar.children[i];
-      const text = `${words} ${sizeWords(bytes)}`;
       part.style.flexGrow = whole > 0 ? bytes / whole : 0;
       part.hidden = bytes === 0;
-      if (part.textContent !== text) part.textContent = text;
+      const share = this.#shares.children[i];
+      // How much is free is only known of a device whose size is.
+      share.hidden = bytes === 0 && words !== "objects";
+      const text = `${words} ${sizeWords(bytes)}`;
+      if (share.lastChild.data !== text) share.lastChild.data = text;
       part.title = text;
     });
   }
@@ -125,6 +139,7 @@ class DeviceMap {
     const button = this.#buttons.get(key) ?? element("button");
     this.#buttons.set(key, button);
     const name = object?.name ?? `${smaller.length} smaller`;
+    const shown = object === undefined && width < SMALLER_WIDTH_MIN ? `+${smaller.length}` : name;
     const holders = object?.holders ?? group.who;
     const words = `${name}, ${sizeWords(bytes)}, held by ${holders}`;
     if (button.ariaLabel !== words) button.ariaLabel = words;
@@ -136,10 +151,10 @@ class DeviceMap {
     style.width = `${width}px`;
     style.height = `${height}px`;
     const hasName = width >= NAME_WIDTH_MIN && height >= NAME_HEIGHT_MIN;
-    const text = [hasName ? name : "", hasName && height >= SIZE_HEIGHT_MIN ? sizeWords(bytes) : ""]
-      .join("\n")
-      .trim();
-    if (button.textContent !== text) button.textContent = text;
+    const lines = hasName ? [shown] : [];
+    if (hasName && height >= SIZE_HEIGHT_MIN) lines.push(sizeWords(bytes));
+    const text = lines.join("\n");
+    if (button.textContent !== text) button.replaceChildren(element("span", text));
     button.onclick = () => (object === undefined ? listSmaller(smaller[0]) : open(object));
     return key;
   }

@@ -81,7 +81,7 @@ function space(count) {
 
 function drawTitles() {
   const tab = tabs[state.tab];
-  const titles = tab.columns.map(({ title }, i) => {
+  const titles = tab.columns.map(({ title, isNumber }, i) => {
     const cell = element("th");
     const button = element("button", title);
     button.onclick = () => {
@@ -90,7 +90,7 @@ function drawTitles() {
       drawTitles();
       drawList();
     };
-    if (tab.sorted === i) cell.ariaSort = tab.reversed ? "descending" : "ascending";
+    if (tab.sorted === i) cell.ariaSort = isNumber === tab.reversed ? "ascending" : "descending";
     cell.append(button);
     return cell;
   });

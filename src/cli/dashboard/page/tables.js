@@ -36,9 +36,18 @@ function lagWords({ readers = [], unreadable }) {
   return sorted.map(({ who, behind }) => `${behind} ${who}`).join(", ");
 }
 
-/** A tab has the kind of page that its rows open. A column: title, text of a row, value to sort by. Numbers sort the largest first. */
-const column = (title, text, order = text) => ({ title, text, order });
+/**
+ * A column: title, text of a row, and the number to sort by, the largest first. Without one it
+ * sorts by its text.
+ */
+const column = (title, text, order) => ({
+  title,
+  text,
+  order: order ?? text,
+  isNumber: order !== undefined,
+});
 const name = column("Name", (row) => row.name);
+/** A tab has the kind of page that its rows open. */
 export const tabs = {
   objects: {
     title: "Objects",
@@ -66,9 +75,10 @@ export const tabs = {
     title: "Channels",
     kind: "channel",
     rows: () => state.channels,
-    sorted: 3,
+    sorted: 1,
     columns: [
       name,
+      column("Lag of readers", lagWords, lagOf),
       column(
         "Messages/s",
         (row) => rate(row.messages),
@@ -79,7 +89,6 @@ export const tabs = {
         (row) => sizeWords(row.bytes),
         (row) => row.bytes ?? -1,
       ),
-      column("Lag of readers", lagWords, lagOf),
       column(
         "Dropped",
         (row) => String(row.dropped ?? "-"),

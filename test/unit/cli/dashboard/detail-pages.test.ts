@@ -56,6 +56,47 @@ describe("detailPage", () => {
     );
   });
 
+  it("has lost messages, a service's answers and latency, and a device's memory over time", () => {
+    const at = (monotonicMs: number, count: number) => {
+      const readers = watchedChannel().readers.map((one) => ({ ...one, missed: 3 * count }));
+      const channel = watchedChannel({ dropped: count, committed: 10 * count, readers });
+      const latency = { count: 1, medianMs: count, maxMs: 2 * count };
+      const service = { name: "double", workers: 1, links: 1, offers: 0, answered: 0, latency };
+      const channels = { replyChannels: [channel.object], offerChannels: [] };
+      const size = { totalBytes: 100, usedBytes: 50, heldBytes: count, othersBytes: 2 * count };
+      return snapshotOf({
+        monotonicMs,
+        channels: [channel],
+        services: [{ ...service, ...channels, underWay: count }],
+        devices: [{ device: "host", model: undefined, processes: [], ...size }],
+      });
+    };
+    const from = sources([at(1000, 1), at(2000, 3)]);
+    const lines = (kind: string, id: string): (readonly [string, unknown])[] =>
+      page(kind, id, from).charts.flatMap(
+        ({ title, lines }: { title: string; lines: { label: string; values: unknown }[] }) =>
+          lines.map(({ label, values }) => [`${title}: ${label}`, values] as const),
+      );
+    const lost = lines("channel", "2").filter(([title]) => title.startsWith("Lost"));
+    assert.deepEqual(
+      lost.map(([, values]) => values),
+      [
+        [null, 2],
+        [null, 6],
+      ],
+    );
+    assert.deepEqual(lines("service", "double"), [
+      ["Requests under way: requests", [1, 3]],
+      ["Answers: answers", [null, 20]],
+      ["Latency: median", [1, 3]],
+      ["Latency: slowest", [2, 6]],
+    ]);
+    assert.deepEqual(lines("device", "host"), [
+      ["Held by objects: objects", [1, 3]],
+      ["Anything else: anything else", [2, 6]],
+    ]);
+  });
+
   it("does not give a reader the line of another one that had its seat", () => {
     const from = sources([moment(1000, 100, 5), moment(2000, 100, 6)]);
     assert.deepEqual(line(page("channel", "2", from).charts, "Lag"), [null, 10]);
@@ -79,6 +120,52 @@ describe("detailPage", () => {
     );
     assert.deepEqual(facts.at(-1), ["", "and 47 more"]);
     assert.equal(meant.session, 3);
+  });
+
+  it("names the largest objects of a device with their holders, then counts the rest", () => {
+    const objects = Array.from({ length: 30 }, (_, i) =>
+      watchedObject({ object: i + 1, name: `o${i}`, heldBytes: 2 ** 30 - i }),
+    );
+    const size = {
+      totalBytes: 2 ** 36,
+      usedBytes: 2 ** 35,
+      heldBytes: 2 ** 34,
+      othersBytes: 2 ** 34,
+    };
+    const devices = [{ device: "host", model: undefined, processes: [], ...size }];
+    const { facts } = page("device", "host", sources([snapshotOf({ objects, devices })]));
+    assert.ok(facts.some(([, text]: string[]) => text === "o0, 1 GiB, held by producer 4242"));
+    assert.equal(facts.length, 21);
+    assert.match(facts.at(-1)[1], /^and \d\d more$/);
+  });
+
+  it("names the workers and clients of a service once each", () => {
+    const holder = { pid: 7, access: "owner", sinceMs: 1 } as const;
+    const holders = [
+      { ...holder, program: "worker.py", role: "writer", session: 3 },
+      { ...holder, program: "web.mjs", access: "read", role: "reader", place: 0, session: 4 },
+    ] as const;
+    const objects = [5, 6, 8].map((object) =>
+      watchedObject({ object, holders: object === 8 ? holders.slice(0, 1) : holders }),
+    );
+    const service = { name: "double", workers: 1, links: 2, offers: 1, underWay: 0, answered: 0 };
+    const links = { latency: undefined, replyChannels: [5, 6], offerChannels: [8] };
+    const services = [{ ...service, ...links }];
+    const { parties, facts } = page(
+      "service",
+      "double",
+      sources([snapshotOf({ objects, services })]),
+    );
+    assert.deepEqual(
+      parties.map(({ role, who }: { role: string; who: string }) => [role, who]),
+      [
+        ["worker", "worker.py 7"],
+        ["client", "web.mjs 7"],
+      ],
+    );
+    assert.ok(
+      facts.some(([title, text]: string[]) => title === "clients" && text === "1: web.mjs 7"),
+    );
   });
 
   it("answers 404 for what is not there", () => {

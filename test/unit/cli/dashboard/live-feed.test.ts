@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { eventsOf, eventText } from "../../../../src/cli/dashboard/live-feed.js";
+import { eventsOf, eventText, LiveFeed } from "../../../../src/cli/dashboard/live-feed.js";
 import { lookAt } from "../../../../src/cli/top/view.js";
-import type { WatchedObject } from "../../../../src/watch/snapshot.js";
-import { snapshotOf, watchedObject } from "../../watch/samples.js";
+import type { HubWatch } from "../../../../src/watch/hub-watch.js";
+import type { Snapshot, WatchedObject } from "../../../../src/watch/snapshot.js";
+import { snapshotOf, watchedChannel, watchedObject } from "../../watch/samples.js";
 
 function many(count: number): WatchedObject[] {
   return Array.from({ length: count }, (_, i) => watchedObject({ object: i + 1, name: `n${i}` }));
@@ -43,4 +44,45 @@ describe("eventText", () => {
     const program = "\\u202egnp.exe\\u0007";
     assert.deepEqual(JSON.parse(data), { clients: [{ program, pid: 5 }] });
   });
+});
+
+/** A feed that finds these, one after the other. */
+function feedOf(snapshots: readonly Snapshot[]) {
+  let looks = 0;
+  const snapshot = async () => {
+    looks += 1;
+    return snapshots[looks - 1];
+  };
+  const watch = { snapshot, slotUse: () => undefined } as unknown as HubWatch;
+  return { feed: new LiveFeed(watch, new AbortController().signal), looks: () => looks };
+}
+
+describe("LiveFeed", () => {
+  it("looks once for pages that ask together, and never again after the last one is closed", async () => {
+    const now = performance.now();
+    const { feed, looks } = feedOf([snapshotOf({ monotonicMs: now }), snapshotOf()]);
+    const page = async () => {
+      const closed = new AbortController();
+      await feed.run(async () => closed.abort(), closed.signal);
+    };
+    await Promise.all([page(), page()]);
+    assert.equal(looks(), 1);
+  });
+
+  for (const [pauseMs, isKnown] of [
+    [2000, true],
+    [60_000, false],
+  ] as const) {
+    it(`${isKnown ? "has a rate" : "has no rate"} ${pauseMs} ms after the look before`, async () => {
+      const now = performance.now();
+      const at = (monotonicMs: number, committed: number) =>
+        snapshotOf({ monotonicMs, channels: [watchedChannel({ committed })] });
+      const { feed } = feedOf([at(now - pauseMs, 100), at(now, 300)]);
+      const query = new URLSearchParams({ kind: "channel", id: "2" });
+      await feed.detail(query);
+      const { charts } = JSON.parse(String((await feed.detail(query)).body));
+      const messages = charts.find(({ title }: { title: string }) => title === "Messages");
+      assert.deepEqual(messages.lines[0].values, [null, isKnown ? 100 : null]);
+    });
+  }
 });

@@ -23,6 +23,16 @@ describe("LookHistory", () => {
     assert.deepEqual(history.values("other"), [null, null, null]);
   });
 
+  it("keeps five minutes of looks, one a second", () => {
+    const history = new LookHistory();
+    for (let second = 0; second < 400; second += 1) {
+      history.begin(second * 1000);
+      history.put("a", second);
+    }
+    assert.deepEqual([history.agesMs().length, history.agesMs()[0]], [300, 299_000]);
+    assert.deepEqual([history.values("a").length, history.values("a")[0]], [300, 100]);
+  });
+
   it("forgets a line whose values are all gone, which makes room for another", () => {
     const history = new LookHistory({ looksMax: 2, linesMax: 1 });
     look(history, 1, { a: 1, b: 2 });

@@ -5,7 +5,8 @@ import { screenLines } from "../../../../src/cli/top/top-screen.js";
 import { TopState } from "../../../../src/cli/top/top-state.js";
 import { type Look, lookAt } from "../../../../src/cli/top/view.js";
 import { ratesBetween } from "../../../../src/watch/rates.js";
-import type { Snapshot } from "../../../../src/watch/snapshot.js";
+import type { Snapshot, WatchedObject } from "../../../../src/watch/snapshot.js";
+import { hostArray } from "../../../support/messages.js";
 import { snapshotOf, watchedChannel, watchedClient, watchedObject } from "../../watch/samples.js";
 
 const GPU = "GPU-01234567-89ab-cdef-0123-456789abcdef";
@@ -43,7 +44,8 @@ function full(changes: Partial<Snapshot> = {}): Snapshot {
         underWay: 3,
         answered: 50,
         latency: { count: 4, medianMs: 1.5, maxMs: 20 },
-        replyChannels: [],
+        replyChannels: [2],
+        offerChannels: [],
       },
     ],
     devices: [
@@ -97,9 +99,38 @@ describe("the screen of top", () => {
     );
   });
 
+  it("says who fills a device: objects with their holders, and other processes", () => {
+    const [host, gpu] = full().devices;
+    const processes = [
+      { pid: 4242, bytes: GiB },
+      { pid: 77, bytes: undefined },
+    ];
+    const devices = [host, { ...gpu, processes }] as Snapshot["devices"];
+    const clients = [watchedClient({ program: "train.py" })];
+    const text = shown("5 return", at(full({ devices, clients })), 120).join("\n");
+    assert.match(
+      text,
+      /^by others +2 GiB\n +process 4242 \(train\.py\): 1 GiB\n +process 77: \?$/m,
+    );
+    assert.match(text, /^by the hub +2 GiB\n +weights, 2 GiB, held by producer 4242$/m);
+  });
+
+  it("says what the removal of an object would free", () => {
+    const removal = (changes: Partial<WatchedObject>) => {
+      const objects = [watchedObject(changes)];
+      const text = shown("return", at(full({ objects })), 120).join("\n");
+      return /^removal +(.*)$/m.exec(text)?.[1];
+    };
+    assert.equal(removal({}), "frees 4 KiB once its lease ends");
+    const pool = { descriptor: { ...hostArray, mechanism: "pool" } } as const;
+    assert.match(removal(pool) ?? "", /^frees nothing: its memory is part of a pool/);
+  });
+
   it("has a service's requests under way, rate and latency", () => {
     const text = shown("4", at(full())).join("\n");
-    assert.match(text, /^double +3 +0 +1\.5 ms +20 ms +1 +2 +1/m);
+    assert.match(text, /^double +3 +99 +1\.5 ms +20 ms +1 +2 +1/m);
+    const details = shown("4 return", at(full()), 120).join("\n");
+    assert.match(details, /^workers +1: send\.mjs 41\nclients +1: slow\.py 42$/m);
   });
 
   it("fits into every size, in every view", () => {

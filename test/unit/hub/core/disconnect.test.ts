@@ -34,6 +34,12 @@ describe("disconnect", () => {
     assert.deepEqual(rig.codes(2, late), []);
   });
 
+  it("is reported once, with the process that asked for it", () => {
+    const session = sessionOf(2);
+    for (let i = 0; i < 2; i += 1) rig.result(1, "disconnect", { session });
+    assert.deepEqual(rig.disconnections, [`session ${session} (test) by 1001`]);
+  });
+
   it("ends the waits of the client, and its seats, but keeps its leases", () => {
     create();
     const { place = -1 } = open(2);

@@ -139,6 +139,7 @@ describe("the metrics of a snapshot", () => {
       answered: 0,
       latency: undefined,
       replyChannels: [],
+      offerChannels: [],
     }));
     const text = new MetricsText().of(answering({ objects, channels, clients, services }));
     assert.equal(seriesOf(text, "cuda_ipc_object_bytes"), max);
@@ -170,6 +171,7 @@ describe("the metrics of a snapshot", () => {
       answered: 0,
       latency: undefined,
       replyChannels: [5],
+      offerChannels: [],
     };
     const text = new MetricsText().of(answering({ channels, objects, services: [service] }));
     assert.equal(seriesOf(text, "cuda_ipc_channel_messages_total"), 0);
@@ -193,6 +195,7 @@ describe("the metrics of a snapshot", () => {
         answered: 0,
         latency: { count: 1, medianMs: 2, maxMs: 4 },
         replyChannels: links.map(([object]) => object),
+        offerChannels: [],
       };
       const text = metrics.of(answering({ monotonicMs: atMs, channels, services: [service] }));
       assert.equal(sampleOf(text, "cuda_ipc_service_latency_median_seconds"), 0.002);
