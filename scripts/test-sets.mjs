@@ -36,6 +36,16 @@ const SLOW = [
   "process/threads",
 ];
 
+/**
+ * Only in `npm run test:nightly`, so that CI ends in 20 minutes. They run benchmarks on a small
+ * scale, and no user's program depends on them.
+ */
+const NIGHTLY = [
+  "process/bench/channel-bench",
+  "process/bench/hub-bench",
+  "process/bench/machines-bench",
+];
+
 /** These start first, so that no run ends with one of them while the other cores have no work. */
 const LONGEST = [
   "process/matrix/hub-killed",
@@ -66,7 +76,8 @@ const isIn = (file, prefixes) => prefixes.some((prefix) => file.startsWith(prefi
 export function chosenFiles(files, set, prefixes) {
   if (prefixes.length > 0) return files.filter((file) => isIn(file, prefixes));
   if (set === "quick") return files.filter((file) => isIn(file, QUICK));
-  return set === "all" ? files : files.filter((file) => !isIn(file, SLOW));
+  const left = set === "all" ? NIGHTLY : [...SLOW, ...NIGHTLY];
+  return files.filter((file) => !isIn(file, left));
 }
 
 /**
