@@ -54,6 +54,11 @@ export class ReplySlot<D extends DType = DType> {
     return this.#toFill;
   }
 
+  /** For the service: whether the handler has a slot that was not sent. @internal */
+  get isLoaned(): boolean {
+    return this.#slot?.open === true;
+  }
+
   /**
    * For the service: sends the reply.
    * @throws MESSAGE_TOO_LARGE, TypeError, RangeError, and the errors of `loan`
@@ -68,7 +73,8 @@ export class ReplySlot<D extends DType = DType> {
         "Cannot send a reply of that size: it has no slot. Get one with reply.loan().",
       );
     }
-    const slot = await this.#loan();
+    // A slot that is there is committed at once: nobody closes it meanwhile.
+    const slot = this.#slot ?? (await this.#loan());
     slot.commit(hasData ? { ...options, meta } : { meta, byteLength: 0 });
     this.close();
   }

@@ -201,15 +201,15 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
       this.#answered += 1;
       request.release();
       if (!request.signal.aborted) return await link.send(request, reply, options);
-      reply.close();
-      await link.answer(request, "dropped");
+      await link.answer(request, "dropped", { reply });
     } catch (error) {
-      reply.close();
-      if (request.signal.aborted) return await link.answer(request, "dropped");
-      if (!hasCode(error, "DEVICE_LOST"))
-        return await link.answer(request, "failed", failureReport(error));
+      if (!hasCode(error, "DEVICE_LOST")) {
+        if (request.signal.aborted) return await link.answer(request, "dropped", { reply });
+        return await link.answer(request, "failed", { meta: failureReport(error), reply });
+      }
       // "failed" would blame the request. Another worker may well answer it.
       this.onLost();
+      reply.close();
       await link.answer(request, "abandoned");
     }
   }
@@ -238,8 +238,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
   async #abandon(cause: unknown): Promise<void> {
     const answers = [...this.#running].map(([{ link, request }, reply]) => {
       request.giveUp("CLOSED", "its worker was closed", cause);
-      reply.close();
-      return link.answer(request, "abandoned");
+      return link.answer(request, "abandoned", { reply });
     });
     await Promise.all(answers);
   }

@@ -98,20 +98,28 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
   }
 
   /**
-   * Sends an outcome without a reply. Does nothing if the request was answered before or the link
-   * has ended.
+   * Sends an outcome without data, in the slot of `reply` if its handler has loaned one. Does nothing
+   * if the request was answered before or the link has ended.
+   *
+   * WHY in that slot: one that a stream may write to would be passed over. The client has not
+   * reckoned with a message more, and the answer could wait until it releases another reply.
    */
-  async answer(request: ServiceRequest<Q>, kind: Kind, meta?: Meta): Promise<void> {
+  async answer(
+    request: ServiceRequest<Q>,
+    kind: Kind,
+    { meta, reply }: { meta?: Meta; reply?: ReplySlot<R> } = {},
+  ): Promise<void> {
     request.release();
     if (!this.open || !this.#underWay.delete(request.number)) return;
-    const reply = this.openReply();
+    const own = reply?.isLoaned ? reply : this.openReply();
+    if (own !== reply) reply?.close();
     try {
-      await reply.commit({ kind, number: request.number }, { meta });
+      await own.commit({ kind, number: request.number }, { meta, byteLength: 0 });
     } catch (error) {
       if (hasCode(error, "DEVICE_LOST")) this.#events.onLost();
       else if (this.open) this.close(`an answer could not be sent: ${messageOf(error)}`);
     } finally {
-      reply.close();
+      own.close();
     }
   }
 

@@ -46,6 +46,23 @@ describe("a service whose work is done by streams", () => {
     }
   });
 
+  it("tells of an error in the slot that the handler had loaned, and waits for no other reply", async () => {
+    const [workerHub, clientHub] = [await rig.connect(), await rig.connect()];
+    using stream = workerHub.device().createStream();
+    const options = { request: MESSAGE, reply: MESSAGE, depth: 1, stream } as const;
+    await using _service = await serve(workerHub, SERVICE, options, async (request, reply) => {
+      const slot = await reply.loan();
+      await slot.array.fill(1, { stream });
+      if (request.json === "fail") throw new Error("no");
+      return undefined;
+    });
+    await using client = connectService(clientHub, SERVICE);
+    // The client holds one of the two slots for replies.
+    using _held = await client.request(() => {}, { meta: "held" });
+    const failing = client.request(() => {}, { meta: "fail", timeoutMs: 20_000 });
+    await assert.rejects(failing, { code: "REQUEST_FAILED" });
+  });
+
   it("goes on after requests that were aborted while a stream filled them", async () => {
     const worker = await rig.worker();
     const hub = await rig.connect();
