@@ -54,7 +54,10 @@ describe("cuda-ipc dashboard", () => {
       await first.getByText("large", { exact: true }).waitFor();
       assert.doesNotMatch(page.url(), /token/);
       assert.equal((await first.allTextContents())[0], "large");
+      const sorted = (order: string) => page.locator(`th[aria-sort=${order}]`).allTextContents();
+      assert.deepEqual([await sorted("descending"), await sorted("ascending")], [["Size"], []]);
       await page.getByRole("button", { name: "Name" }).click();
+      assert.deepEqual([await sorted("descending"), await sorted("ascending")], [[], ["Name"]]);
       assert.deepEqual(await first.allTextContents(), ["frames", "large", "small"]);
       await page.keyboard.press("/");
       await page.keyboard.type("SMA");

@@ -12,14 +12,15 @@ describe("LookHistory", () => {
     const history = new LookHistory({ looksMax: 3 });
     assert.deepEqual(history.agesMs(), []);
     assert.deepEqual(history.values("a"), []);
-    look(history, 1000, { a: 1 });
+    look(history, 1000, { a: 1, c: 7 });
     look(history, 2000, { b: 5 });
     assert.deepEqual(history.values("a"), [1, null]);
-    look(history, 3000, { a: 3 });
+    look(history, 3000, { a: 3, c: 8 });
     look(history, 4500, { a: 1 / 3 });
     assert.deepEqual(history.agesMs(), [2500, 1500, 0]);
     assert.deepEqual(history.values("a"), [null, 3, 0.3333]);
     assert.deepEqual(history.values("b"), [5, null, null]);
+    assert.deepEqual(history.values("c"), [null, 8, null], "the first value is no value of now");
     assert.deepEqual(history.values("other"), [null, null, null]);
   });
 
