@@ -14,10 +14,12 @@ import { SharedBundle } from "../../client/objects/shared-bundle.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { takePiece } from "../../gpu/transfer/piece-transfer.js";
 import { addressOf, crc32At } from "../../os/host-memory.js";
+import type { MoreMessages } from "../../wire/carried-frames.js";
 import type { CallResult, LinkCall } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import { ChannelServer } from "../channels/channel-server.js";
-import type { LentReader, LinkServer, MachineLink } from "../link/machine-link.js";
+import type { LentReader, LinkServer } from "../link/link-server.js";
+import type { MachineLink } from "../link/machine-link.js";
 import type { AnnounceRule } from "../local-names.js";
 import { ClaimServer } from "../services/claim-server.js";
 import { PieceTurns } from "./piece-turns.js";
@@ -66,6 +68,7 @@ export class ExportServer implements LinkServer {
       announced,
       add: (message) => this.#add(message),
       end: (message) => this.#endExport(message),
+      link,
     });
     this.#claims = new ClaimServer({ hub, rule, channels: this.#channels, link });
   }
@@ -83,8 +86,8 @@ export class ExportServer implements LinkServer {
       case "join":
         this.#tie(call.name);
         return this.#channels.join(call);
-      case "next":
-        return this.#channels.next(call);
+      case "read":
+        return this.#channels.read(call);
       case "leave":
         return this.#channels.leave(call);
       case "claim":
@@ -93,6 +96,10 @@ export class ExportServer implements LinkServer {
       case "attach":
         return this.#claims.attach(call);
     }
+  }
+
+  more(asked: MoreMessages): void {
+    this.#channels.more(asked);
   }
 
   lend(lent: LentReader): number {

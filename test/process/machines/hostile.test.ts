@@ -174,18 +174,37 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
     const deadline = new Deadline("flood", {}, 20_000);
     const { instance } = await instanceOfMachine();
     const link = await hostile.links.to("one", instance, deadline);
-    using _writer = await hub.createChannel("victim", { byteLength: 8 });
+    using victim = await hub.create("victim", { dtype: "uint8", shape: [limits.stagingBytes] });
+    await victim.publish();
     await machine.says('announced: "victim"');
     const { object } = (await hub.inspect("victim")).object;
-    const { channel } = await link.call({ op: "join", name: "victim", object }, deadline);
-    // Nothing is written, so each call stays under way.
-    const calls = Array.from({ length: limits.linkCallsMax + 1 }, () =>
-      link.call({ op: "next", channel }, deadline),
+    const { export: from } = await link.call({ op: "export", name: "victim", object }, deadline);
+    // All are asked for long before they are sent.
+    const piece = { part: "data", byteOffset: 0, byteLength: limits.stagingBytes } as const;
+    const tag = "8000000000000000";
+    const calls = Array.from({ length: limits.linkCallsMax + 100 }, () =>
+      link.call({ op: "send", export: from, ...piece, tag }, deadline),
     );
     for (const { reason } of (await soon("the flood ends", Promise.allSettled(calls))) as {
       readonly reason?: { readonly code: string };
     }[])
       assert.equal(reason?.code, "PEER_GONE");
+    assert.equal(link.open, false);
+  });
+
+  it("ends a link on which more messages are asked for than may be under way", async () => {
+    const deadline = new Deadline("flood", {}, 20_000);
+    const { instance } = await instanceOfMachine();
+    const link = await hostile.links.to("one", instance, deadline);
+    using _writer = await hub.createChannel("flooded", { byteLength: 8 });
+    await machine.says('announced: "flooded"');
+    const { object } = (await hub.inspect("flooded")).object;
+    const { channel } = await link.call({ op: "join", name: "flooded", object }, deadline);
+    const read = link.read(channel, 1, deadline);
+    const again = { op: "read", channel, count: 1 } as const;
+    await assert.rejects(link.call(again, deadline), { code: "IN_USE" });
+    read.more(limits.carriedMessagesMax + 1);
+    await assert.rejects(soon("the read ends", read.next()), { code: "PEER_GONE" });
     assert.equal(link.open, false);
   });
 
