@@ -44,7 +44,11 @@ export type LinkReply = v.InferOutput<typeof linkReplySchema>;
 const id = { id: positive };
 /** A tag of one message with the bytes of an array: 64 random bits. */
 const tag = v.pipe(v.string(), v.regex(/^[89a-f][0-9a-f]{15}$/, "not a tag"));
-const crc = v.pipe(count, v.maxValue(0xffff_ffff));
+/** The seal of such a message; see src/bridge/link/bytes-seal.ts. */
+const seal = v.strictObject({
+  nonce: positive,
+  mac: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/, "not a MAC")),
+});
 const part = v.picklist(["data", "index"]);
 
 export type Part = v.InferOutput<typeof part>;
@@ -127,8 +131,8 @@ export const callResults = {
     /** Bytes of the part `index`, which only a bundle has. */
     indexByteLength: v.pipe(count, v.maxValue(limits.bundleIndexBytesMax)),
   }),
-  /** The CRC-32 of the bytes, as they were before they were sent. */
-  send: v.strictObject({ crc }),
+  /** The seal of the bytes, as they were before they were sent. */
+  send: seal,
   end: v.strictObject({}),
   /** `sequence` is the number of the next message. */
   join: v.strictObject({ channel: positive, sequence: count }),

@@ -17,6 +17,7 @@ import {
 } from "node:crypto";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import { BytesSeal } from "./bytes-seal.js";
 
 const SEQUENCE_BYTES = 8;
 const START_BYTES = SEQUENCE_BYTES + 4;
@@ -38,6 +39,8 @@ export interface FrameContent {
 export type LinkSide = "asked" | "answered";
 
 export class FrameSeal {
+  /** For what travels beside the frames. */
+  readonly bytes: BytesSeal;
   readonly #own: KeyObject;
   readonly #others: KeyObject;
   #sent = 0n;
@@ -51,14 +54,12 @@ export class FrameSeal {
     const [asked, answered] = secrets;
     if (asked.byteLength !== SECRET_BYTES || answered.byteLength !== SECRET_BYTES)
       throw new TypeError(`a secret has ${SECRET_BYTES} bytes`);
-    const keyOf = (from: LinkSide) =>
-      createSecretKey(
-        Buffer.from(
-          hkdfSync("sha256", Buffer.concat([asked, answered]), "", `cuda-ipc link ${from}`, 32),
-        ),
-      );
-    this.#own = keyOf(side);
-    this.#others = keyOf(side === "asked" ? "answered" : "asked");
+    const keyOf = (what: string) =>
+      Buffer.from(hkdfSync("sha256", Buffer.concat([asked, answered]), "", `cuda-ipc ${what}`, 32));
+    const other = side === "asked" ? "answered" : "asked";
+    this.#own = createSecretKey(keyOf(`link ${side}`));
+    this.#others = createSecretKey(keyOf(`link ${other}`));
+    this.bytes = new BytesSeal(keyOf(`bytes ${side}`), keyOf(`bytes ${other}`));
   }
 
   /**

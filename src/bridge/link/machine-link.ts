@@ -32,6 +32,7 @@ import {
   type LinkAnswer,
   type LinkCall,
 } from "../../wire/link-messages.js";
+import type { BytesSeal } from "./bytes-seal.js";
 import { ChannelRead } from "./channel-read.js";
 import { FRAME_BYTES_MAX, type FrameSeal } from "./frame-seal.js";
 import type { LinkServer } from "./link-server.js";
@@ -85,6 +86,10 @@ export class MachineLink {
 
   get open(): boolean {
     return this.#ended === undefined;
+  }
+
+  get bytesSeal(): BytesSeal {
+    return this.#seal.bytes;
   }
 
   /** When something last came from the other side. */

@@ -13,7 +13,7 @@ import type { SharedArray } from "../../client/objects/shared-array.js";
 import { SharedBundle } from "../../client/objects/shared-bundle.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { takePiece } from "../../gpu/transfer/piece-transfer.js";
-import { addressOf, crc32At } from "../../os/host-memory.js";
+import { addressOf } from "../../os/host-memory.js";
 import type { MoreMessages } from "../../wire/carried-frames.js";
 import type { CallResult, LinkCall } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
@@ -169,10 +169,11 @@ export class ExportServer implements LinkServer {
   async #send(call: CallOf<"send">): Promise<CallResult<"send">> {
     const { part, byteOffset, byteLength, tag } = call;
     const { buffer, index, ...exported } = this.#exported(call.export);
-    let crc = 0;
+    let seal: CallResult<"send"> | undefined;
     const send = async (address: bigint) => {
-      crc = await crc32At(address, byteLength);
-      await this.#link().sendBytes({ address, byteLength, owner: index }, tag);
+      const link = this.#link();
+      seal = await link.bytesSeal.seal(address, byteLength);
+      await link.sendBytes({ address, byteLength, owner: index }, tag);
     };
     if (part === "data") {
       checkRange("A piece", byteOffset, byteLength, exported.byteLength);
@@ -180,7 +181,7 @@ export class ExportServer implements LinkServer {
     } else if (byteOffset + byteLength <= index.byteLength)
       await send(addressOf(index) + BigInt(byteOffset));
     else throw new RangeError(`byte ${byteOffset + byteLength} is beyond the index`);
-    return { crc };
+    return seal as unknown as CallResult<"send">;
   }
 
   #end(call: CallOf<"end">): CallResult<"end"> {

@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, afterEach, before, describe, it } from "node:test";
-import { crc32 } from "node:zlib";
 import { connect } from "@nats-io/transport-node";
 import { Deadline } from "../../../src/base/deadline.js";
 import { limits } from "../../../src/base/limits.js";
+import type { SealOfBytes } from "../../../src/bridge/link/bytes-seal.js";
 import type { Hub } from "../../../src/client/hub.js";
+import { addressOf } from "../../../src/os/host-memory.js";
 import { memoryOf, UcxWorker } from "../../../src/ucx/ucx-worker.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { LinkCall } from "../../../src/wire/link-messages.js";
@@ -18,6 +19,7 @@ import { hostArray, hostBundle } from "../../support/messages.js";
 import { soon, until } from "../../support/until.js";
 
 const SIZE = 1024;
+const WRONG: SealOfBytes = { nonce: 1, mac: "5a".repeat(16) };
 
 function bytesOf(byteLength: number): Descriptor {
   const array = { dtype: "uint8", shape: [byteLength], strides: [1], byteOffset: 0 };
@@ -83,12 +85,12 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
   }
 
   /** Sends these bytes, whatever was asked for. */
-  function sending(bytes: Uint8Array, crc = crc32(bytes)) {
+  function sending(bytes: Uint8Array, seal?: SealOfBytes) {
     const memory = new Uint8Array(new ArrayBuffer(bytes.byteLength));
     memory.set(bytes);
     return async (link: Parameters<HostileAnswer>[0], { tag }: SendCall) => {
       await link.sendBytes(memoryOf(memory), tag);
-      return { crc };
+      return seal ?? link.bytesSeal.seal(addressOf(memory), memory.byteLength);
     };
   }
 
@@ -129,10 +131,10 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
     await assert.rejects(openBait(bundle, garbage), { code: /^INVALID_/ });
   });
 
-  it("publishes no array whose bytes have another checksum", async () => {
+  it("publishes no array whose bytes have another seal", async () => {
     const opening = openBait(
       bytesOf(SIZE),
-      serving(bytesOf(SIZE), sending(randomBytes(SIZE), 12345)),
+      serving(bytesOf(SIZE), sending(randomBytes(SIZE), WRONG)),
     );
     await assert.rejects(opening, { code: "VERIFICATION_FAILED" });
   });
@@ -153,7 +155,7 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
       talk ??= setInterval(() => link.call({ op: "hello" }, deadline).catch(() => {}), 1000);
       return new Promise(() => {});
     });
-    const promising = serving(bytesOf(SIZE), () => ({ crc: 1 }));
+    const promising = serving(bytesOf(SIZE), () => WRONG);
     try {
       await Promise.all([
         assert.rejects(openBait(bytesOf(SIZE), talking, talker), {

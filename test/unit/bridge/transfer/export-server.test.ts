@@ -43,6 +43,7 @@ function served() {
     onEnd: (listener: () => void) => {
       rig.end = listener;
     },
+    bytesSeal: { seal: async () => ({ nonce: 1, mac: "00".repeat(16) }) },
     sendBytes: () =>
       new Promise<void>((resolve) => {
         rig.sent += 1;
