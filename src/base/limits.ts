@@ -167,7 +167,7 @@ export const limits = {
   knownNamesMax: 200_000,
   /** Objects that one machine copies over one link at a time. */
   exportsPerLinkMax: 64,
-  /** Large messages of a carried channel that are copied at a time. A bridge asks for 4. */
+  /** Messages of a carried channel under way at a time, and large ones that are copied. */
   carriedMessagesMax: 8,
   /** Workers of other machines that one client of a service uses at a time. */
   farWorkersMax: 64,
@@ -218,7 +218,7 @@ export const defaults = {
   carriedUnreadMs: 10_000,
   /** How long another machine may take to accept a link. */
   linkTimeoutMs: 5000,
-  /** How often a bridge looks for new names on its hub. */
+  /** The pause after a bridge has looked for new names on its hub. */
   bridgeLookMs: 1000,
   /** How long a client of a socket between processes may stay silent. */
   peerSilenceMs: 10_000,

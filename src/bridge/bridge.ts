@@ -14,7 +14,8 @@ import { MACHINES_VERSION, type MachineRecord } from "../wire/machine-records.js
 import { statusOf } from "./bridge-status.js";
 import { LinkTable } from "./link/link-table.js";
 import { BridgeClaim, LocalServer } from "./local/local-server.js";
-import { type AnnounceRule, announcedOf, Looking } from "./local-names.js";
+import { type AnnounceRule, announcedOf } from "./local-names.js";
+import { Looking } from "./looking.js";
 import { Announcer } from "./names/announcer.js";
 import { Directory } from "./names/directory.js";
 import type { NameStore } from "./names/name-store.js";
@@ -97,7 +98,11 @@ export class Bridge {
     const workers = new FarWorkers(machine, parts, absence, log);
     this.#workers = workers;
     this.#replicas = new Replicas({ hub, machine, directory, fetches, keep, isPulled, log });
-    this.#looking = new Looking(() => this.#look());
+    this.#looking = new Looking({
+      look: () => this.#look(),
+      changed: (since, signal) => hub.changed(since, { signal }),
+    });
+    directory.onChange(() => this.#looking.soon());
     this.#local = new LocalServer(claim, {
       fetches,
       workers,
@@ -219,21 +224,24 @@ export class Bridge {
     return found?.instance === this.#instance && found.ready;
   }
 
-  /** Compares hub and NATS, and acts. What fails is tried again at the next look. */
-  async #look(): Promise<void> {
+  /** Compares hub and NATS, and acts. Returns false if something is left for the next look. */
+  async #look(): Promise<boolean> {
     const { options, store, directory } = this.#parts;
     const { hub, machine, log, signal } = options;
-    if (!this.#open) return;
+    if (!this.#open) return true;
     try {
       const objects = await hub.list({ signal });
       await this.#replicas.keepInStep(objects);
-      if (!directory.isCurrent || store.awaySinceMs !== undefined) return;
+      if (!directory.isCurrent || store.awaySinceMs !== undefined) return false;
       const { names, services } = announcedOf(objects, machine, this.#rule);
       const areNamesWritten = await this.#announcer.announce(names);
       const areServicesWritten = await this.#services.announce(services);
-      if (areNamesWritten && areServicesWritten) await this.#presence?.setReady(true);
+      const isDone = areNamesWritten && areServicesWritten;
+      if (isDone) await this.#presence?.setReady(true);
+      return isDone;
     } catch (error) {
       if (this.#open && !signal.aborted) log(messageOf(error));
+      return false;
     }
   }
 

@@ -1,6 +1,7 @@
-/** A whole array or file in one call: values in, files in, files out. */
+/** A whole array or file in one call: values in, files in, files out. Also what bridges need. */
 import type { DType } from "../array/dtype.js";
 import type { DTypeOf, HostValues, SelfDescribingValues } from "../array/host-values.js";
+import { Deadline, type WaitOptions } from "../base/deadline.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { FileFormat } from "../files/file-format.js";
 import type { Device } from "../gpu/device.js";
@@ -69,6 +70,17 @@ export class HubTransfers {
    */
   async putReplica(plan: ReplicaPlan): Promise<SharedArray | SharedBundle> {
     return putReplica(this.#hub, plan);
+  }
+
+  /**
+   * The hub's position. With `since`, an earlier position, waits until something has changed after
+   * it that this user may open; the answer is then not the latest position.
+   * @internal
+   */
+  async changed(since: number | undefined, options: WaitOptions): Promise<number> {
+    const deadline = new Deadline("wait for changes", options, Number.POSITIVE_INFINITY);
+    const fields = since === undefined ? {} : { since, wait: true };
+    return (await this.#hub.link.request("changes", fields, deadline)).next;
   }
 
   /** Creates a channel for the messages of another machine's. @internal */

@@ -19,8 +19,8 @@ export function viewAt(address: Address, byteLength: number): Uint8Array {
   return byteLength === 0 ? new Uint8Array(0) : new Uint8Array(viewMemory(address, byteLength));
 }
 
-/** The CRC-32 of memory. SAFETY: as for `viewAt`, until this resolves. */
-export { crc32At } from "../ffi/zlib.js";
+/** The GMAC of memory. SAFETY: as for `viewAt`, until this resolves. */
+export { macAt } from "../ffi/libcrypto.js";
 
 /** A shorter copy takes less time than a trip to the thread pool and back (about 50 µs). */
 const INLINE_COPY_BYTES = 256 * 1024;

@@ -8,6 +8,8 @@ import { ucsStatus, ucxError } from "./ucx-status.js";
 
 interface PendingRequest {
   readonly verb: string;
+  /** Of a receive. */
+  readonly tag: bigint | undefined;
   /** WHY held: the memory must not be collected while UCX uses it. */
   readonly memory: { readonly byteLength: number; readonly owner?: Uint8Array };
   settled: Promise<number> | undefined;
@@ -32,9 +34,14 @@ export class PendingRequests {
   }
 
   /** @returns the bytes that were sent or received */
-  add(request: bigint, verb: string, memory: PendingRequest["memory"]): Promise<number> {
+  add(
+    request: bigint,
+    verb: string,
+    memory: PendingRequest["memory"],
+    tag?: bigint,
+  ): Promise<number> {
     const settled = new Promise<number>((resolve, reject) => {
-      this.#pending.set(request, { verb, memory, settled: undefined, resolve, reject });
+      this.#pending.set(request, { verb, tag, memory, settled: undefined, resolve, reject });
     });
     const pending = this.#pending.get(request);
     if (pending !== undefined) pending.settled = settled;
@@ -48,6 +55,7 @@ export class PendingRequests {
   cancel(request: bigint, settled: Promise<number>): boolean {
     if (this.#pending.get(request)?.settled !== settled) return false;
     this.#functions.ucp_request_cancel(this.#worker, request);
+    this.pollOne(request);
     return true;
   }
 
@@ -56,9 +64,16 @@ export class PendingRequests {
       this.#functions.ucp_request_cancel(this.#worker, request);
   }
 
-  /** Settles what has ended. */
-  poll(): void {
-    for (const [request, pending] of this.#pending) this.#settle(request, pending);
+  /** Settles what has ended. Returns whether anything has. */
+  poll(): boolean {
+    const before = this.#pending.size;
+    // Messages with one tag end in the order of their receives. Each question is a call of UCX.
+    let waitingTag: bigint | undefined;
+    for (const [request, pending] of this.#pending) {
+      if (pending.tag !== undefined && pending.tag === waitingTag) continue;
+      if (!this.#settle(request, pending)) waitingTag = pending.tag;
+    }
+    return this.#pending.size < before;
   }
 
   /** Settles this one if it has ended. */
@@ -67,14 +82,16 @@ export class PendingRequests {
     if (pending !== undefined) this.#settle(request, pending);
   }
 
-  #settle(request: bigint, pending: PendingRequest): void {
+  /** Returns whether it has ended. */
+  #settle(request: bigint, pending: PendingRequest): boolean {
     const status = this.#statusOf(request, pending);
-    if (status === ucsStatus.UCS_INPROGRESS) return;
+    if (status === ucsStatus.UCS_INPROGRESS) return false;
     this.#pending.delete(request);
     this.#functions.ucp_request_free(request);
     if (status !== ucsStatus.UCS_OK) pending.reject(ucxError(`${pending.verb} a message`, status));
     else if (pending.verb === "receive") pending.resolve(Number(this.#info[1] ?? 0n));
     else pending.resolve(pending.memory.byteLength);
+    return true;
   }
 
   /** After the end of the worker, which has ended them all. */

@@ -10,8 +10,9 @@ const settings: Readonly<Record<string, string>> = {
   // WHY no rendezvous: it cannot send without a copy over TCP to a peer that may die.
   RNDV_THRESH: "inf",
   ZCOPY_THRESH: "16K",
-  // The most that UCX sends in one call, and the buffer that it receives into.
-  TCP_RX_SEG_SIZE: "1M",
+  // The most that UCX sends in one call, and the buffer that it receives into. WHY no more: UCX
+  // copies out of the buffer, which is then still in the processor's cache.
+  TCP_RX_SEG_SIZE: "128K",
 };
 
 /** Transports for which UCX's own choice is good: memory of one host, and what is no transport. */

@@ -144,7 +144,7 @@ export class UcxWorker {
       ALL_BITS,
       receiveParams,
     );
-    const byteLength = this.#settled("receive", pointer, memory);
+    const byteLength = this.#settled("receive", pointer, memory, tag);
     const started = startedBy(pointer);
     const cancel = () => {
       if (started.state !== "pending") return;
@@ -159,7 +159,7 @@ export class UcxWorker {
    */
   dropUnasked(bits: bigint): void {
     this.#unaskedBits = bits;
-    this.#schedule();
+    this.#drop();
   }
 
   /**
@@ -184,12 +184,17 @@ export class UcxWorker {
     this.close();
   }
 
-  #settled(verb: string, pointer: RequestPointer, memory: UcxMemory): Promise<number> {
+  #settled(
+    verb: string,
+    pointer: RequestPointer,
+    memory: UcxMemory,
+    tag?: bigint,
+  ): Promise<number> {
     const started = startedBy(pointer);
     if (started.state === "done") return Promise.resolve(memory.byteLength);
     if (started.state === "failed")
       return Promise.reject(ucxError(`${verb} a message`, started.status));
-    const settled = this.#requests.add(started.request, verb, memory);
+    const settled = this.#requests.add(started.request, verb, memory, tag);
     // WHY no turn, which takes eight system calls: the worker is armed, and wakes up for the rest.
     this.#requests.pollOne(started.request);
     return settled;
@@ -205,14 +210,19 @@ export class UcxWorker {
   }
 
   /** Lets UCX work, for a millisecond at most. Sleeps if there is nothing to do. */
-  #turn(): void {
+  #turn(endMs: number = performance.now() + TURN_MS): void {
     if (!this.#open) return;
-    const endMs = performance.now() + TURN_MS;
     let busy = true;
     while (busy && performance.now() < endMs) {
       busy = this.#functions.ucp_worker_progress(this.#handle) !== 0;
-      this.#requests.poll();
+      // Each question is a call of UCX, and nothing ends without progress.
+      if (!busy) break;
+      const isNews = this.#requests.poll();
       this.#drop();
+      if (!isNews) continue;
+      // WHY: a message is handled before the next calls of UCX, which take several system calls.
+      queueMicrotask(() => process.nextTick(() => this.#turn(endMs)));
+      return;
     }
     if (!this.#open) return;
     // SYNC: arming fails if something happened since the last progress, so nothing is missed.

@@ -5,7 +5,6 @@
 import * as v from "valibot";
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { limits } from "../base/limits.js";
-import { RANK_MAX } from "../ring/channel-layout.js";
 import { channelContent } from "./channel-content.js";
 import { checked } from "./codec.js";
 import { descriptorSchema } from "./descriptor.js";
@@ -45,7 +44,11 @@ export type LinkReply = v.InferOutput<typeof linkReplySchema>;
 const id = { id: positive };
 /** A tag of one message with the bytes of an array: 64 random bits. */
 const tag = v.pipe(v.string(), v.regex(/^[89a-f][0-9a-f]{15}$/, "not a tag"));
-const crc = v.pipe(count, v.maxValue(0xffff_ffff));
+/** The seal of such a message; see src/bridge/link/bytes-seal.ts. */
+const seal = v.strictObject({
+  nonce: positive,
+  mac: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/, "not a MAC")),
+});
 const part = v.picklist(["data", "index"]);
 
 export type Part = v.InferOutput<typeof part>;
@@ -69,11 +72,15 @@ const callSchema = v.variant("op", [
   /** Opens a channel to be carried, until `leave`, or until the link ends. */
   v.strictObject({ ...id, op: v.literal("join"), name: word, object: positive }),
   /**
-   * Asks for the next message of a joined channel. Several may be under way, and are answered in
-   * their order. A message of at most `limits.carriedInlineBytes` travels in the frame of the
-   * answer. A larger one is an export, which `send` copies and `end` gives back.
+   * Reads a joined channel, and is answered when it ends. Its messages come as frames of their own;
+   * see carried-frames.ts. The other side sends `count` of them, then as many as it is asked for.
    */
-  v.strictObject({ ...id, op: v.literal("next"), channel: positive }),
+  v.strictObject({
+    ...id,
+    op: v.literal("read"),
+    channel: positive,
+    count: v.pipe(positive, v.maxValue(limits.carriedMessagesMax)),
+  }),
   v.strictObject({ ...id, op: v.literal("leave"), channel: positive }),
   /**
    * Claims a free worker of a service, none of `except`, for a client of the caller's machine.
@@ -86,7 +93,7 @@ const callSchema = v.variant("op", [
     except: v.pipe(v.array(word), v.maxLength(limits.farWorkersMax)),
   }),
   /**
-   * The client has made its requests. The side that answers reads them with `next` as channel
+   * The client has made its requests. The side that answers reads them with `read` as channel
    * `requests` of the caller, and writes them for the worker whose replies are `channel`.
    */
   v.strictObject({ ...id, op: v.literal("attach"), channel: positive, requests: positive }),
@@ -124,29 +131,13 @@ export const callResults = {
     /** Bytes of the part `index`, which only a bundle has. */
     indexByteLength: v.pipe(count, v.maxValue(limits.bundleIndexBytesMax)),
   }),
-  /** The CRC-32 of the bytes, as they were before they were sent. */
-  send: v.strictObject({ crc }),
+  /** The seal of the bytes, as they were before they were sent. */
+  send: seal,
   end: v.strictObject({}),
   /** `sequence` is the number of the next message. */
   join: v.strictObject({ channel: positive, sequence: count }),
-  next: v.variant("state", [
-    v.strictObject({
-      state: v.literal("message"),
-      sequence: count,
-      byteLength: count,
-      /** Null if the message has no shape of its own. */
-      shape: v.nullable(v.pipe(v.array(count), v.maxLength(RANK_MAX))),
-      /** The meta in base64; empty if there is none. */
-      meta: v.union([v.literal(""), base64(limits.channelMetaBytesMax)]),
-      metaIsJson: v.boolean(),
-      /** Null if the bytes are in the frame of the answer. */
-      export: v.nullable(positive),
-    }),
-    /** No message has come for a while. */
-    v.strictObject({ state: v.literal("idle") }),
-    /** Nothing more will come. `gone`: its writer has died. */
-    v.strictObject({ state: v.literal("ended"), gone: v.boolean() }),
-  ]),
+  /** `gone`: its writer has died; otherwise it has closed the channel. */
+  read: v.strictObject({ gone: v.boolean() }),
   leave: v.strictObject({}),
   claim: v.strictObject({
     channel: positive,

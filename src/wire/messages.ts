@@ -117,8 +117,16 @@ export const requestSchema = v.variant("op", [
     after: v.optional(anyName),
     holders: v.optional(v.boolean()),
   }),
-  /** The objects that changed since an earlier answer. Without `since`: where to begin. */
-  v.strictObject({ ...head, op: v.literal("changes"), since: v.optional(count) }),
+  /**
+   * The objects that changed since an earlier answer. Without `since`: where to begin. With `wait`
+   * it is answered when there is a change.
+   */
+  v.strictObject({
+    ...head,
+    op: v.literal("changes"),
+    since: v.optional(count),
+    wait: v.optional(v.boolean()),
+  }),
   /** The sessions with a larger number than `after`. */
   v.strictObject({ ...head, op: v.literal("clients"), after: v.optional(positive) }),
   v.strictObject({ ...head, op: v.literal("inspect"), name: anyName }),

@@ -168,6 +168,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "list", after: "frame", holders: true },
   { ...head, op: "changes" },
   { ...head, op: "changes", since: 12 },
+  { ...head, op: "changes", since: 12, wait: true },
   { ...head, op: "clients" },
   { ...head, op: "clients", after: 3 },
   { ...head, op: "inspect", name: "frame" },

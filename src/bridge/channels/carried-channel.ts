@@ -13,9 +13,7 @@ import type { FetchParts } from "../transfer/fetch.js";
 import { RemoteObject } from "../transfer/remote-object.js";
 import { MessageCarrier } from "./message-carrier.js";
 
-const LOOK_MS = 1000;
-/** Well under `defaults.machineSilenceMs`. */
-const GREETING_MS = 5000;
+const LOOK_MS = 2000;
 
 export class CarriedChannel {
   readonly record: NameRecord;
@@ -104,18 +102,12 @@ export class CarriedChannel {
     });
   }
 
-  /** Ends it when nobody has read for a while, and asks whether the other machine is there. */
+  /** Ends it when nobody has read for a while. */
   #watch(writer: ChannelWriter): NodeJS.Timeout {
     let readAtMs = performance.now();
-    let greetedAtMs = readAtMs;
     return setInterval(() => {
       const nowMs = performance.now();
       if (writer.readers > 0) readAtMs = nowMs;
-      // WHY: while slow readers hold it up, it asks for no message, and the link would end.
-      if (nowMs - greetedAtMs >= GREETING_MS) {
-        greetedAtMs = nowMs;
-        this.#remote.greet();
-      }
       if (nowMs - readAtMs < defaults.carriedUnreadMs) return;
       const message = `Cannot carry "${this.record.name}": nobody reads it here`;
       this.abort(new CudaIpcError("ABORTED", message));
@@ -132,6 +124,12 @@ export class CarriedChannel {
       keepsNumbers: true,
       onProgress: () => this.#remote.progressed(),
     });
-    return carrier.carry(writer);
+    try {
+      return await carrier.carry(writer);
+    } catch (error) {
+      // Nothing may have been written for long, but until then the machine was there.
+      this.#remote.progressed(link.heardMs);
+      throw error;
+    }
   }
 }

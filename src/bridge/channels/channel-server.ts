@@ -8,11 +8,14 @@ import { releaseAll } from "../../base/scope.js";
 import type { ChannelReader } from "../../channel/channel-reader.js";
 import type { ReceivedSlot } from "../../channel/received-slot.js";
 import type { Hub } from "../../client/hub.js";
+import type { MoreMessages } from "../../wire/carried-frames.js";
 import type { CallResult } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
-import { AnswerWithBytes, type LentReader } from "../link/machine-link.js";
+import type { LentReader } from "../link/link-server.js";
+import type { MachineLink } from "../link/machine-link.js";
 import type { CallOf, Export } from "../transfer/export-server.js";
 import { openAnnounced } from "../transfer/stale-object.js";
+import { Credit } from "./credit.js";
 
 export interface ChannelServerParts {
   /** What this machine has announced under a name; nothing else is served. */
@@ -21,26 +24,25 @@ export interface ChannelServerParts {
   add(message: Export): number;
   /** Ends an export, if it has not ended. */
   end(message: number): void;
+  link(): MachineLink;
 }
 
 interface Joined {
   readonly lent: LentReader;
   /** Messages that the other machine copies. */
   readonly exported: Set<number>;
-  /** Settles when all calls so far are answered. */
-  turn: Promise<unknown>;
+  /** While it is read. */
+  credit: Credit | undefined;
 }
 
-type Answer = CallResult<"next">;
-
-/** A call is answered after this time, so that the other side sees that this one is there. */
-const ANSWER_MS = 5000;
 const NO_INDEX = new Uint8Array(new ArrayBuffer(0));
 
 export class ChannelServer {
   readonly #hub: Hub;
   readonly #parts: ChannelServerParts;
   readonly #joined = new Map<number, Joined>();
+  /** By the ids of the calls. */
+  readonly #reads = new Map<number, Credit>();
   #opening = 0;
   #lastId = 0;
   #open = true;
@@ -105,7 +107,7 @@ export class ChannelServer {
       throw new CudaIpcError("CLOSED", `Cannot carry "${lent.reader.label}": ${found}`);
     }
     this.#lastId += 1;
-    this.#joined.set(this.#lastId, { lent, exported: new Set(), turn: Promise.resolve() });
+    this.#joined.set(this.#lastId, { lent, exported: new Set(), credit: undefined });
     return this.#lastId;
   }
 
@@ -115,15 +117,44 @@ export class ChannelServer {
     if (joined === undefined) return;
     this.#joined.delete(channel);
     const ends = [...joined.exported].map((message) => () => this.#parts.end(message));
-    releaseAll([...ends, () => joined.lent.close()]);
+    releaseAll([...ends, () => close(joined)]);
   }
 
-  next({ channel }: CallOf<"next">): Promise<Answer | AnswerWithBytes> {
+  /**
+   * Sends the messages of a channel, as many as are asked for, until it ends.
+   * @throws NOT_FOUND, IN_USE; what the reader throws
+   */
+  async read({ id, channel, count }: CallOf<"read">): Promise<CallResult<"read">> {
     const joined = this.#find(channel);
-    const untilMs = performance.now() + ANSWER_MS;
-    const answer = joined.turn.then(() => this.#take(joined, untilMs));
-    joined.turn = answer.catch(() => {});
-    return answer;
+    const { reader } = joined.lent;
+    if (joined.credit !== undefined) {
+      const found = "another call reads it";
+      throw new CudaIpcError("IN_USE", `Cannot carry "${reader.label}": ${found}`);
+    }
+    const credit = new Credit(count, limits.carriedMessagesMax);
+    joined.credit = credit;
+    this.#reads.set(id, credit);
+    try {
+      for (;;) {
+        if (!credit.tryTake()) await credit.take();
+        this.#checkExported(joined);
+        const slot = await reader.next();
+        if (slot === undefined) return { gone: false };
+        await this.#give(id, joined, slot);
+      }
+    } catch (error) {
+      if (hasCode(error, "PEER_GONE")) return { gone: true };
+      throw error;
+    } finally {
+      joined.credit = undefined;
+      this.#reads.delete(id);
+    }
+  }
+
+  /** @throws LIMIT_EXCEEDED */
+  more({ read, count }: MoreMessages): void {
+    // A read that has ended needs none.
+    this.#reads.get(read)?.add(count);
   }
 
   leave({ channel }: CallOf<"leave">): CallResult<"leave"> {
@@ -143,13 +174,7 @@ export class ChannelServer {
     this.#open = false;
     const open = [...this.#joined.values()];
     this.#joined.clear();
-    releaseAll(
-      open.map(
-        ({ lent }) =>
-          () =>
-            lent.close(),
-      ),
-    );
+    releaseAll(open.map((joined) => () => close(joined)));
   }
 
   #find(channel: number): Joined {
@@ -158,65 +183,60 @@ export class ChannelServer {
     throw new CudaIpcError("NOT_FOUND", `Cannot read channel ${channel}: it is not joined`);
   }
 
-  async #take(joined: Joined, untilMs: number): Promise<Answer | AnswerWithBytes> {
-    const { lent, exported } = joined;
-    // Before a message is taken, because it would be lost.
-    if (exported.size >= limits.carriedMessagesMax) {
-      const found = `${exported.size} of its messages are copied already (carriedMessagesMax)`;
-      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot carry "${lent.reader.label}": ${found}`);
-    }
-    try {
-      const timeoutMs = Math.max(1, untilMs - performance.now());
-      const slot = await lent.reader.next({ timeoutMs });
-      return slot === undefined ? { state: "ended", gone: false } : this.#give(joined, slot);
-    } catch (error) {
-      if (hasCode(error, "TIMEOUT")) return { state: "idle" };
-      if (hasCode(error, "PEER_GONE")) return { state: "ended", gone: true };
-      throw error;
-    }
+  /** Before a message is taken, because it would be lost. @throws LIMIT_EXCEEDED */
+  #checkExported({ lent, exported }: Joined): void {
+    if (exported.size < limits.carriedMessagesMax) return;
+    const found = `${exported.size} of its messages are copied already (carriedMessagesMax)`;
+    throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot carry "${lent.reader.label}": ${found}`);
   }
 
-  async #give(
-    { lent: { reader, metaOf }, exported }: Joined,
-    slot: ReceivedSlot,
-  ): Promise<Answer | AnswerWithBytes> {
+  async #give(read: number, joined: Joined, slot: ReceivedSlot): Promise<void> {
+    const { reader, metaOf } = joined.lent;
     let isExported = false;
     try {
       const { sequence, byteLength, array } = slot;
-      const { byteOffset } = array.layout;
+      const isInline = byteLength <= limits.carriedInlineBytes;
       const message = {
-        state: "message",
+        read,
         sequence,
         byteLength,
-        shape: isSame(array.shape, reader.shape) ? null : [...array.shape],
-        meta: Buffer.from(metaOf?.(slot.meta) ?? slot.meta).toString("base64"),
+        shape: isSame(array.shape, reader.shape) ? undefined : array.shape,
+        meta: metaOf?.(slot.meta) ?? slot.meta,
         metaIsJson: slot.json !== undefined,
-        export: null,
-      } as const satisfies Answer;
-      if (byteLength > limits.carriedInlineBytes) {
-        isExported = true;
-        const bytes = { buffer: array.buffer, byteOffset, byteLength, index: NO_INDEX };
-        const id = this.#parts.add({
-          ...bytes,
-          close: () => {
-            exported.delete(id);
-            slot.release();
-          },
-        });
-        exported.add(id);
-        return { ...message, export: id };
-      }
-      return new AnswerWithBytes(message, await bytesOf(slot));
+        export: isInline ? undefined : this.#export(joined, slot),
+      };
+      isExported = !isInline;
+      const bytes = isInline ? await bytesOf(slot) : undefined;
+      await this.#parts.link().sendMessage(message, bytes);
     } finally {
       if (!isExported) slot.release();
     }
   }
+
+  /** Takes the slot over. */
+  #export({ exported }: Joined, slot: ReceivedSlot): number {
+    const { array, byteLength } = slot;
+    const { byteOffset } = array.layout;
+    const id = this.#parts.add({
+      ...{ buffer: array.buffer, byteOffset, byteLength, index: NO_INDEX },
+      close: () => {
+        exported.delete(id);
+        slot.release();
+      },
+    });
+    exported.add(id);
+    return id;
+  }
 }
 
-/** A copy of a small message. */
+function close({ lent, credit }: Joined): void {
+  releaseAll([() => lent.close(), () => credit?.close()]);
+}
+
+/** The bytes of a small message: in place if the CPU sees them. */
 async function bytesOf(slot: ReceivedSlot): Promise<Uint8Array> {
   const { array, byteLength } = slot;
-  if (array.device.cpuVisible) return slot.bytes.slice();
+  if (array.device.cpuVisible) return slot.bytes;
   const bytes = new Uint8Array(byteLength);
   await array.buffer.read(array.layout.byteOffset, bytes);
   return bytes;

@@ -4,11 +4,13 @@
  */
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { limits } from "../../base/limits.js";
 import type { ChannelWriter } from "../../channel/channel-writer.js";
 import type { LoanedSlot } from "../../channel/loaned-slot.js";
 import { JsonText } from "../../channel/message-meta.js";
 import { fillPiece } from "../../gpu/transfer/piece-transfer.js";
-import type { CallResult } from "../../wire/link-messages.js";
+import type { CarriedMessage } from "../../wire/carried-frames.js";
+import type { ArrivedMessage } from "../link/channel-read.js";
 import type { MachineLink } from "../link/machine-link.js";
 import { ByteRanges } from "../transfer/byte-ranges.js";
 import { copyParts } from "../transfer/copy-parts.js";
@@ -33,12 +35,10 @@ export interface CarryRules {
   onProgress(): void;
 }
 
-type Message = CallResult<"next"> & { readonly state: "message" };
-
-type Answered = Awaited<ReturnType<typeof MachineLink.prototype.callForBytes<"next">>>;
-
-/** Calls for messages that are under way, so that the next message is here when one is written. */
-const ASKED_AT_A_TIME = 4;
+/** Messages under way, so that the next one is here when one is written. */
+const UNDER_WAY = limits.carriedMessagesMax;
+/** Written messages for which further ones are asked for in one frame. */
+const ASKED_TOGETHER = UNDER_WAY / 2;
 
 export class MessageCarrier {
   readonly #source: LentChannel;
@@ -56,30 +56,28 @@ export class MessageCarrier {
    * @throws PEER_GONE, INVALID_MESSAGE, ABORTED
    */
   async carry(writer: ChannelWriter): Promise<boolean> {
-    if (this.#rules.keepsNumbers) this.#next = writer.committed;
-    const asked: Promise<Answered>[] = [];
-    for (;;) {
-      while (asked.length < ASKED_AT_A_TIME) asked.push(this.#ask());
-      const { result, bytes } = await (asked.shift() as Promise<Answered>);
-      this.#rules.onProgress();
-      if (result.state === "ended") return result.gone;
-      if (result.state === "message") await this.#write(result, bytes, writer);
+    const { link, channel } = this.#source;
+    const { keepsNumbers, deadline, onProgress } = this.#rules;
+    if (keepsNumbers) this.#next = writer.committed;
+    const read = link.read(channel, UNDER_WAY, deadline);
+    try {
+      for (let written = 1; ; written += 1) {
+        const found = await read.next();
+        onProgress();
+        if ("gone" in found) return found.gone;
+        await this.#write(found, writer);
+        if (written % ASKED_TOGETHER === 0) read.more(ASKED_TOGETHER);
+      }
+    } finally {
+      // Of what still comes nothing is wanted.
+      read.end({ gone: false });
     }
   }
 
-  #ask(): Promise<Answered> {
-    const { link, channel } = this.#source;
-    const answer = link.callForBytes({ op: "next", channel }, this.#rules.deadline);
-    // Handled in its turn, or not needed any more.
-    answer.catch(() => {});
-    return answer;
-  }
-
-  async #write(message: Message, bytes: Uint8Array, writer: ChannelWriter): Promise<void> {
+  async #write({ message, bytes }: ArrivedMessage, writer: ChannelWriter): Promise<void> {
     const { slotBytes, metaBytesMax } = this.#source;
     const { deadline, keepsNumbers, metaOf } = this.#rules;
-    const { sequence, byteLength, shape, metaIsJson } = message;
-    const meta = Buffer.from(message.meta, "base64");
+    const { sequence, byteLength, shape, meta, metaIsJson } = message;
     if (sequence < this.#next)
       throw this.#lies(`message ${sequence} comes after ${this.#next - 1}`);
     if (byteLength > slotBytes) throw this.#lies(`${byteLength} bytes in a slot`);
@@ -90,7 +88,7 @@ export class MessageCarrier {
     try {
       // In one step with the commit, so that nothing is counted twice.
       if (keepsNumbers) writer.goTo(sequence);
-      const size = shape === null ? { byteLength } : { shape };
+      const size = shape === undefined ? { byteLength } : { shape };
       const given = metaIsJson ? JsonText.of(meta) : (metaOf?.(meta) ?? meta);
       slot.commit({ ...size, ...(meta.byteLength === 0 ? {} : { meta: given }) });
     } catch (error) {
@@ -101,7 +99,7 @@ export class MessageCarrier {
 
   /** Has the bytes of the message written to the slot. Small ones came in a sealed frame. */
   async #fill(
-    { byteLength, export: from }: Message,
+    { byteLength, export: from }: CarriedMessage,
     bytes: Uint8Array,
     slot: LoanedSlot,
   ): Promise<void> {
@@ -109,7 +107,7 @@ export class MessageCarrier {
     const { deadline, onProgress } = this.#rules;
     const { buffer, layout } = slot.array;
     const start = layout.byteOffset;
-    if (from !== null) {
+    if (from !== undefined) {
       const source = { name, link, export: from, part: "data" } as const;
       await copyParts(
         source,

@@ -18,8 +18,8 @@ export class Debt {
     this.#paidMs = performance.now();
   }
 
-  /** Whether it has given and taken nothing for so long, although it owes something. */
-  isOverdue(nowMs: number, limitMs: number): boolean {
-    return this.#owed > 0 && nowMs - this.#paidMs >= limitMs;
+  /** When it will have given and taken nothing for so long, although it owes something. */
+  overdueInMs(nowMs: number, limitMs: number): number {
+    return this.#owed === 0 ? Number.POSITIVE_INFINITY : this.#paidMs + limitMs - nowMs;
   }
 }

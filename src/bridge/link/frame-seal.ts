@@ -2,7 +2,7 @@
  * Seals the small messages of a link, so that only the two bridges can make them. Both know the
  * secrets, which went through NATS. A frame in memory:
  *
- *     | sequence, from 1: 8 bytes | size of the JSON: 4 bytes | JSON in UTF-8 |
+ *     | sequence, from 1: 8 bytes | size of the head: 4 bytes | head |
  *     | bytes of a message | HMAC-SHA256 of all before it: 32 bytes |
  *
  * Each direction has its own key, and each link new secrets, so no frame can be repeated, left out
@@ -17,26 +17,30 @@ import {
 } from "node:crypto";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import { BytesSeal } from "./bytes-seal.js";
 
 const SEQUENCE_BYTES = 8;
-const HEAD_BYTES = SEQUENCE_BYTES + 4;
+const START_BYTES = SEQUENCE_BYTES + 4;
 const MAC_BYTES = 32;
 const SECRET_BYTES = 32;
 
 /** A descriptor of the largest size, and the fields around it. */
-const JSON_BYTES_MAX = limits.messageBytesMax + 8 * 1024;
-export const FRAME_BYTES_MAX = HEAD_BYTES + JSON_BYTES_MAX + limits.carriedInlineBytes + MAC_BYTES;
+const HEAD_BYTES_MAX = limits.messageBytesMax + 8 * 1024;
+export const FRAME_BYTES_MAX = START_BYTES + HEAD_BYTES_MAX + limits.carriedInlineBytes + MAC_BYTES;
 const NO_BYTES = new Uint8Array(0);
 
-/** The JSON and the bytes of a frame, copied out of it. */
+/** What a frame holds, copied out of it. */
 export interface FrameContent {
-  readonly json: Uint8Array;
+  /** A call or an answer as JSON in UTF-8, or the words of src/wire/carried-frames.ts. */
+  readonly head: Uint8Array;
   readonly bytes: Uint8Array;
 }
 
 export type LinkSide = "asked" | "answered";
 
 export class FrameSeal {
+  /** For what travels beside the frames. */
+  readonly bytes: BytesSeal;
   readonly #own: KeyObject;
   readonly #others: KeyObject;
   #sent = 0n;
@@ -50,32 +54,30 @@ export class FrameSeal {
     const [asked, answered] = secrets;
     if (asked.byteLength !== SECRET_BYTES || answered.byteLength !== SECRET_BYTES)
       throw new TypeError(`a secret has ${SECRET_BYTES} bytes`);
-    const keyOf = (from: LinkSide) =>
-      createSecretKey(
-        Buffer.from(
-          hkdfSync("sha256", Buffer.concat([asked, answered]), "", `cuda-ipc link ${from}`, 32),
-        ),
-      );
-    this.#own = keyOf(side);
-    this.#others = keyOf(side === "asked" ? "answered" : "asked");
+    const keyOf = (what: string) =>
+      Buffer.from(hkdfSync("sha256", Buffer.concat([asked, answered]), "", `cuda-ipc ${what}`, 32));
+    const other = side === "asked" ? "answered" : "asked";
+    this.#own = createSecretKey(keyOf(`link ${side}`));
+    this.#others = createSecretKey(keyOf(`link ${other}`));
+    this.bytes = new BytesSeal(keyOf(`bytes ${side}`), keyOf(`bytes ${other}`));
   }
 
   /**
    * The frame lies outside of V8's heap, as UCX needs it.
    * @throws MESSAGE_TOO_LARGE
    */
-  seal(json: Uint8Array, bytes: Uint8Array = NO_BYTES): Uint8Array {
-    checkLength("of JSON", json.byteLength, JSON_BYTES_MAX);
+  seal(head: Uint8Array, bytes: Uint8Array = NO_BYTES): Uint8Array {
+    checkLength("of its head", head.byteLength, HEAD_BYTES_MAX);
     checkLength("of a message", bytes.byteLength, limits.carriedInlineBytes);
-    const bodyBytes = HEAD_BYTES + json.byteLength + bytes.byteLength;
+    const bodyBytes = START_BYTES + head.byteLength + bytes.byteLength;
     const memory = new ArrayBuffer(bodyBytes + MAC_BYTES);
     const frame = new Uint8Array(memory);
     this.#sent += 1n;
-    const head = new DataView(memory);
-    head.setBigUint64(0, this.#sent, true);
-    head.setUint32(SEQUENCE_BYTES, json.byteLength, true);
-    frame.set(json, HEAD_BYTES);
-    frame.set(bytes, HEAD_BYTES + json.byteLength);
+    const start = new DataView(memory);
+    start.setBigUint64(0, this.#sent, true);
+    start.setUint32(SEQUENCE_BYTES, head.byteLength, true);
+    frame.set(head, START_BYTES);
+    frame.set(bytes, START_BYTES + head.byteLength);
     frame.set(macOf(this.#own, frame.subarray(0, bodyBytes)), bodyBytes);
     return frame;
   }
@@ -83,18 +85,18 @@ export class FrameSeal {
   /** @throws UNTRUSTED_PEER if the other bridge did not make it */
   open(frame: Uint8Array): FrameContent {
     const bodyBytes = frame.byteLength - MAC_BYTES;
-    if (bodyBytes < HEAD_BYTES) throw forged(`it has ${frame.byteLength} bytes`);
+    if (bodyBytes < START_BYTES) throw forged(`it has ${frame.byteLength} bytes`);
     const body = frame.subarray(0, bodyBytes);
     if (!timingSafeEqual(macOf(this.#others, body), frame.subarray(bodyBytes)))
       throw forged("it is not sealed with the key of this link");
-    const head = new DataView(frame.buffer, frame.byteOffset);
-    const sequence = head.getBigUint64(0, true);
+    const start = new DataView(frame.buffer, frame.byteOffset);
+    const sequence = start.getBigUint64(0, true);
     if (sequence !== this.#received + 1n)
       throw forged(`it is number ${sequence}, wanted ${this.#received + 1n}`);
     this.#received = sequence;
-    const jsonEnd = HEAD_BYTES + head.getUint32(SEQUENCE_BYTES, true);
-    if (jsonEnd > bodyBytes) throw forged(`its JSON ends at byte ${jsonEnd} of ${bodyBytes}`);
-    return { json: body.slice(HEAD_BYTES, jsonEnd), bytes: body.slice(jsonEnd) };
+    const headEnd = START_BYTES + start.getUint32(SEQUENCE_BYTES, true);
+    if (headEnd > bodyBytes) throw forged(`its head ends at byte ${headEnd} of ${bodyBytes}`);
+    return { head: body.slice(START_BYTES, headEnd), bytes: body.slice(headEnd) };
   }
 }
 

@@ -21,7 +21,8 @@ import {
 import { MACHINES_VERSION } from "../../wire/machine-records.js";
 import type { NameStore } from "../names/name-store.js";
 import { FrameSeal, type LinkSide } from "./frame-seal.js";
-import { type LinkServer, MachineLink, peerGone } from "./machine-link.js";
+import type { LinkServer } from "./link-server.js";
+import { MachineLink, peerGone } from "./machine-link.js";
 
 export interface LinkTableParts {
   readonly machine: string;

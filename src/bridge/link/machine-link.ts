@@ -4,17 +4,23 @@
  * long, or not what it claims. Then UCX uses none of its memory any more.
  */
 import { randomBytes } from "node:crypto";
-import type { Deadline } from "../../base/deadline.js";
+import { Deadline } from "../../base/deadline.js";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
-import { defaults, limits } from "../../base/limits.js";
-import type { ChannelReader } from "../../channel/channel-reader.js";
+import { limits } from "../../base/limits.js";
 import {
   memoryOf,
   type PostedReceive,
   type UcxMemory,
   type UcxWorker,
 } from "../../ucx/ucx-worker.js";
+import {
+  type CarriedMessage,
+  decodeCarriedFrame,
+  encodeMessage,
+  encodeMore,
+  isCarriedFrame,
+} from "../../wire/carried-frames.js";
 import { checked } from "../../wire/codec.js";
 import {
   type CallResult,
@@ -26,8 +32,11 @@ import {
   type LinkAnswer,
   type LinkCall,
 } from "../../wire/link-messages.js";
-import { Debt } from "./debt.js";
+import type { BytesSeal } from "./bytes-seal.js";
+import { ChannelRead } from "./channel-read.js";
 import { FRAME_BYTES_MAX, type FrameSeal } from "./frame-seal.js";
+import type { LinkServer } from "./link-server.js";
+import { Liveness } from "./liveness.js";
 
 /** The tag of all frames. */
 const FRAME_TAG = 1n;
@@ -35,44 +44,13 @@ const FRAME_TAG = 1n;
 const BYTES_TAG = 1n << 63n;
 /** Frames that may come in while earlier ones are handled. UCX keeps further ones itself. */
 const FRAMES_POSTED = 8;
-const LOOK_MS = 1000;
+const UNLIMITED = new Deadline("call a machine", {}, Number.POSITIVE_INFINITY);
 
 /** A call without its id, which the link gives. */
 type Asked<Op extends LinkCall["op"]> = Omit<Extract<LinkCall, { readonly op: Op }>, "id">;
 
-/** An answer with bytes of a message, which travel in the same frame. */
-export class AnswerWithBytes {
-  readonly result: unknown;
-  readonly bytes: Uint8Array;
-
-  /** @param bytes at most `limits.carriedInlineBytes` */
-  constructor(result: unknown, bytes: Uint8Array) {
-    this.result = result;
-    this.bytes = bytes;
-  }
-}
-
-/** What this side does for the other one. */
-export interface LinkServer {
-  /** Answers a call, perhaps by an `AnswerWithBytes`. What it throws is sent as the answer. */
-  answer(call: LinkCall): Promise<unknown>;
-  /** Lets the other side read a channel with `next`. Returns its number on the link. */
-  lend(lent: LentReader): number;
-  /** Ends a loan, if it has not ended. */
-  takeBack(channel: number): void;
-}
-
-/** A channel that the other side reads. */
-export interface LentReader {
-  readonly reader: ChannelReader;
-  /** Changes the meta of a message before it is sent. */
-  readonly metaOf?: ((meta: Uint8Array) => Uint8Array) | undefined;
-  /** Called once, when the other side leaves it or the link ends. */
-  close(): void;
-}
-
 interface PendingCall {
-  resolve(answer: AnswerWithBytes): void;
+  resolve(result: unknown): void;
   reject(reason: unknown): void;
 }
 
@@ -82,11 +60,10 @@ export class MachineLink {
   readonly #worker: UcxWorker;
   readonly #seal: FrameSeal;
   readonly #calls = new Map<number, PendingCall>();
+  readonly #reads = new Map<number, ChannelRead>();
   readonly #onEnd = new Set<(reason: CudaIpcError) => void>();
-  readonly #look: NodeJS.Timeout;
+  readonly #liveness: Liveness;
   #lastId = 0;
-  #heardMs = performance.now();
-  readonly #debt = new Debt();
   /** Calls of the other side whose answers have not been sent. */
   #answering = 0;
   #ended: CudaIpcError | undefined;
@@ -98,13 +75,26 @@ export class MachineLink {
     this.#seal = seal;
     this.server = server;
     worker.dropUnasked(BYTES_TAG);
-    this.#look = setInterval(() => this.#checkHeard(), LOOK_MS);
-    this.#look.unref();
+    this.#liveness = new Liveness({
+      onDead: (found) => this.end(peerGone(machine, found)),
+      // While nobody writes to a channel, or slow readers hold it up, nothing is sent for it.
+      isUsed: () => this.#reads.size > 0,
+      greet: () => void this.call({ op: "hello" }, UNLIMITED).catch(() => {}),
+    });
     void this.#receiveFrames();
   }
 
   get open(): boolean {
     return this.#ended === undefined;
+  }
+
+  get bytesSeal(): BytesSeal {
+    return this.#seal.bytes;
+  }
+
+  /** When something last came from the other side. */
+  get heardMs(): number {
+    return this.#liveness.heardMs;
   }
 
   /** Calls the listener once, also if the link has ended. */
@@ -121,31 +111,44 @@ export class MachineLink {
     asked: Asked<Op> & { readonly op: Op },
     deadline: Deadline,
   ): Promise<CallResult<Op>> {
-    return (await this.callForBytes<Op>(asked, deadline)).result;
+    deadline.check();
+    this.#checkOpen();
+    this.#lastId += 1;
+    return this.#liveness.owed(this.#answerTo<Op>(this.#lastId, asked, deadline));
   }
 
-  /** As `call`. The answer may have bytes of a message. */
-  async callForBytes<Op extends LinkCall["op"]>(
-    asked: Asked<Op> & { readonly op: Op },
-    deadline: Deadline,
-  ): Promise<{ readonly result: CallResult<Op>; readonly bytes: Uint8Array }> {
+  /**
+   * Reads a channel that the other side lends, until it ends or the deadline.
+   * @param count of the messages that the other side may send before more are asked for
+   * @throws as `call`, at once or from `next`
+   */
+  read(channel: number, count: number, deadline: Deadline): ChannelRead {
     deadline.check();
     this.#checkOpen();
     this.#lastId += 1;
     const id = this.#lastId;
-    const answered = new Promise<AnswerWithBytes>((resolve, reject) => {
-      this.#calls.set(id, { resolve, reject });
+    const read = new ChannelRead(count, {
+      ask: (more) => {
+        if (this.open) void this.#send(encodeMore({ read: id, count: more }));
+      },
+      end: () => {
+        this.#reads.delete(id);
+        this.#calls.delete(id);
+      },
     });
-    this.#debt.begin();
-    try {
-      void this.#send({ ...asked, id } as unknown as LinkCall);
-      const { result, bytes } = await deadline.race(answered, () => {});
-      const what = `the answer of machine "${this.machine}" to "${asked.op}"`;
-      return { result: checked(what, callResults[asked.op], result) as CallResult<Op>, bytes };
-    } finally {
-      this.#debt.end();
-      this.#calls.delete(id);
-    }
+    this.#reads.set(id, read);
+    // WHY not owed: there may be no message for a long time.
+    this.#answerTo<"read">(id, { op: "read", channel, count }, deadline).then(
+      (ended) => read.end(ended),
+      (failure) => read.end({ failure }),
+    );
+    return read;
+  }
+
+  /** Sends a message that was asked for. Resolves when UCX has taken it. @throws PEER_GONE */
+  async sendMessage(message: Omit<CarriedMessage, "kind">, bytes?: Uint8Array): Promise<void> {
+    this.#checkOpen();
+    await this.#send(encodeMessage(message), bytes);
   }
 
   /**
@@ -157,35 +160,20 @@ export class MachineLink {
     const bits = randomBytes(8);
     bits[0] = (bits[0] ?? 0) | 0x80;
     const posted = this.#worker.receive(target, bits.readBigUInt64BE());
-    this.#debt.begin();
-    const byteLength = posted.byteLength.then(
-      (received) => {
-        this.#debt.end();
-        this.#heard();
-        this.#debt.paid();
-        return received;
-      },
-      (error) => {
-        this.#debt.end();
-        throw this.#ended ?? error;
-      },
-    );
+    const byteLength = this.#liveness.owed(posted.byteLength).catch((error) => {
+      throw this.#ended ?? error;
+    });
     return { byteLength, cancel: () => posted.cancel(), tag: bits.toString("hex") };
   }
 
   /** Resolves when UCX needs the bytes no more. @throws PEER_GONE */
   async sendBytes(bytes: UcxMemory, tag: string): Promise<void> {
     this.#checkOpen();
-    // WHY owed: a machine that takes nothing would keep the memory from which UCX sends.
-    this.#debt.begin();
     try {
-      await this.#worker.send(bytes, BigInt(`0x${tag}`));
-      this.#heard();
-      this.#debt.paid();
+      // WHY owed: a machine that takes nothing would keep the memory from which UCX sends.
+      await this.#liveness.owed(this.#worker.send(bytes, BigInt(`0x${tag}`)));
     } catch (error) {
       throw this.#ended ?? error;
-    } finally {
-      this.#debt.end();
     }
   }
 
@@ -193,7 +181,7 @@ export class MachineLink {
   end(reason: CudaIpcError): void {
     if (this.#ended !== undefined) return;
     this.#ended = reason;
-    clearInterval(this.#look);
+    this.#liveness.close();
     try {
       this.#worker.close();
     } finally {
@@ -229,10 +217,10 @@ export class MachineLink {
         const next = receives.shift();
         if (next === undefined) return;
         const byteLength = await next.posted.byteLength;
-        this.#heard();
-        const { json, bytes } = this.#seal.open(next.memory.subarray(0, byteLength));
+        this.#liveness.heard();
+        const { head, bytes } = this.#seal.open(next.memory.subarray(0, byteLength));
         receives.push(post(next.memory));
-        this.#handle(decodeLinkMessage(`a frame of "${this.machine}"`, frameSchema, json), bytes);
+        this.#handle(head, bytes);
       }
     } catch (error) {
       const reason =
@@ -243,8 +231,20 @@ export class MachineLink {
     }
   }
 
-  #handle(frame: Frame, bytes: Uint8Array): void {
-    if ("ok" in frame) this.#settle(frame, bytes);
+  #handle(head: Uint8Array, bytes: Uint8Array): void {
+    const what = `a frame of "${this.machine}"`;
+    if (!isCarriedFrame(head)) {
+      this.#handleCall(decodeLinkMessage(what, frameSchema, head));
+      return;
+    }
+    const frame = decodeCarriedFrame(what, head);
+    if (frame.kind === "more") this.server.more(frame);
+    // A read that this side has given up gets messages until the other side knows.
+    else this.#reads.get(frame.read)?.arrive({ message: frame, bytes });
+  }
+
+  #handleCall(frame: Frame): void {
+    if ("ok" in frame) this.#settle(frame);
     else if (this.#answering < limits.linkCallsMax) void this.#reply(frame);
     else {
       const found = `${limits.linkCallsMax} calls of it are under way (linkCallsMax)`;
@@ -252,10 +252,28 @@ export class MachineLink {
     }
   }
 
-  #settle(answer: LinkAnswer, bytes: Uint8Array): void {
+  async #answerTo<Op extends LinkCall["op"]>(
+    id: number,
+    asked: Asked<Op> & { readonly op: Op },
+    deadline: Deadline,
+  ): Promise<CallResult<Op>> {
+    const answered = new Promise<unknown>((resolve, reject) => {
+      this.#calls.set(id, { resolve, reject });
+    });
+    try {
+      void this.#send(encodeLinkMessage({ ...asked, id } as unknown as LinkCall));
+      const result = await deadline.race(answered, () => {});
+      const what = `the answer of machine "${this.machine}" to "${asked.op}"`;
+      return checked(what, callResults[asked.op], result) as CallResult<Op>;
+    } finally {
+      this.#calls.delete(id);
+    }
+  }
+
+  #settle(answer: LinkAnswer): void {
     const call = this.#calls.get(answer.id);
-    if (call !== undefined) this.#debt.paid();
-    if (answer.ok) call?.resolve(new AnswerWithBytes(answer.result, bytes));
+    if (call !== undefined) this.#liveness.paid();
+    if (answer.ok) call?.resolve(answer.result);
     else call?.reject(this.#errorOf(answer.error));
   }
 
@@ -269,10 +287,7 @@ export class MachineLink {
     this.#answering += 1;
     try {
       // WHY awaited: answers to a machine that does not read them would fill the memory.
-      const answer = await this.server.answer(call);
-      const { result, bytes } =
-        answer instanceof AnswerWithBytes ? answer : { result: answer, bytes: undefined };
-      await this.#sendAnswer({ id, ok: true, result }, bytes);
+      await this.#sendAnswer({ id, ok: true, result: await this.server.answer(call) });
     } catch (error) {
       const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
       const message = messageOf(error).slice(0, 1024);
@@ -282,31 +297,17 @@ export class MachineLink {
     }
   }
 
-  async #sendAnswer(answer: LinkAnswer, bytes?: Uint8Array): Promise<void> {
-    if (this.#ended === undefined) await this.#send(answer, bytes);
+  async #sendAnswer(answer: LinkAnswer): Promise<void> {
+    if (this.#ended === undefined) await this.#send(encodeLinkMessage(answer));
   }
 
   /** Resolves when UCX has taken the frame. @throws MESSAGE_TOO_LARGE, at once */
-  #send(frame: Frame, bytes?: Uint8Array): Promise<void> {
-    const sealed = this.#seal.seal(encodeLinkMessage(frame), bytes);
+  #send(head: Uint8Array, bytes?: Uint8Array): Promise<void> {
+    const sealed = this.#seal.seal(head, bytes);
+    this.#liveness.sent();
     return this.#worker.send(memoryOf(sealed), FRAME_TAG).catch((error) => {
       if (error instanceof CudaIpcError) this.fail(error);
     });
-  }
-
-  #heard(): void {
-    this.#heardMs = performance.now();
-  }
-
-  #checkHeard(): void {
-    const limit = defaults.machineSilenceMs;
-    const nowMs = performance.now();
-    if (nowMs - this.#heardMs >= limit)
-      this.end(peerGone(this.machine, `nothing came from it for ${limit / 1000} s`));
-    else if (this.#debt.isOverdue(nowMs, limit))
-      this.end(
-        peerGone(this.machine, `it has sent or taken nothing that it should for ${limit / 1000} s`),
-      );
   }
 
   #checkOpen(): void {

@@ -94,14 +94,15 @@ export class Directory implements NameWatcher {
 
   onEntry(entry: NameEntry): void {
     const mirror = this.#next ?? this.#mirror;
+    let isNews = true;
     try {
-      mirror.apply(entry);
+      isNews = mirror.apply(entry);
       this.#told.delete(entry.key);
     } catch (error) {
       mirror.forget(entry.key);
       this.#tell(entry.key, messageOf(error));
     }
-    if (this.#next === undefined) this.#changed();
+    if (this.#next === undefined && isNews) this.#changed();
   }
 
   onCurrent(): void {

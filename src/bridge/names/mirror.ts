@@ -43,13 +43,18 @@ export class Mirror {
     this.#max = max;
   }
 
-  /** @throws INVALID_MESSAGE, PROTOCOL_MISMATCH, INVALID_DESCRIPTOR, LIMIT_EXCEEDED */
-  apply({ key, revision, value }: NameEntry): void {
+  /**
+   * Returns false if a machine has only renewed its record.
+   * @throws INVALID_MESSAGE, PROTOCOL_MISMATCH, INVALID_DESCRIPTOR, LIMIT_EXCEEDED
+   */
+  apply({ key, revision, value }: NameEntry): boolean {
     if (value === undefined) this.forget(key);
     else if (key.startsWith("machine.")) {
       const record = decodeMachine(key, value);
       this.#checkMachine(record.machine);
+      const earlier = this.machines.get(record.machine)?.record;
       this.machines.set(record.machine, { record, revision });
+      return earlier?.instance !== record.instance || earlier.ready !== record.ready;
     } else if (key.startsWith("name.")) {
       const record = decodeName(key, value);
       this.#keep(key, this.names, record.name, { record, revision });
@@ -57,6 +62,7 @@ export class Mirror {
       const record = decodeService(key, value);
       this.#keep(key, this.services, key, { record, revision });
     }
+    return true;
   }
 
   forget(key: string): void {

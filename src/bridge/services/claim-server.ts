@@ -16,7 +16,8 @@ import type { CallResult } from "../../wire/link-messages.js";
 import type { ObjectSummary } from "../../wire/messages.js";
 import type { ChannelServer } from "../channels/channel-server.js";
 import { MessageCarrier } from "../channels/message-carrier.js";
-import type { LentReader, MachineLink } from "../link/machine-link.js";
+import type { LentReader } from "../link/link-server.js";
+import type { MachineLink } from "../link/machine-link.js";
 import { type AnnounceRule, mayOffer } from "../local-names.js";
 import type { CallOf } from "../transfer/export-server.js";
 

@@ -27,8 +27,6 @@ export interface WorkerWish {
 
 type Claim = CallResult<"claim">;
 
-const LOOK_MS = 1000;
-
 export class FarWorker {
   readonly service: string;
   readonly machine: string;
@@ -105,7 +103,6 @@ export class FarWorker {
 
   /** Until the worker ends its side, the client does, or the link ends. */
   async #run(): Promise<string> {
-    const greeting = setInterval(() => this.#greet(), LOOK_MS);
     const attached = this.#attach();
     try {
       const carried = this.#carryReplies();
@@ -116,7 +113,6 @@ export class FarWorker {
       this.#writer.end();
       return "the link was closed";
     } finally {
-      clearInterval(greeting);
       this.abort(new CudaIpcError("ABORTED", `Cannot carry "${this.name}": it has ended`));
       // The client learns that its requests may have been begun. Nothing after `end`.
       this.#writer.abandon();
@@ -155,14 +151,6 @@ export class FarWorker {
       { deadline: this.#deadline, keepsNumbers: false, onProgress: () => {} },
     );
     return carrier.carry(this.#writer);
-  }
-
-  /** WHY: while the client holds all replies, none is asked for, and the link would end. */
-  #greet(): void {
-    if (!this.#link.open) return;
-    const deadline = new Deadline("greet a machine", {}, defaults.linkTimeoutMs);
-    // A link that has ended says so elsewhere.
-    this.#link.call({ op: "hello" }, deadline).catch(() => {});
   }
 }
 

@@ -1,10 +1,9 @@
-/** Copies bytes of an exported object over a link, in pieces. Each is checked by its checksum. */
+/** Copies bytes of an exported object over a link, in pieces. Each is checked by its seal. */
 import { availableParallelism } from "node:os";
 import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
-import { crc32At } from "../../os/host-memory.js";
-import type { Part } from "../../wire/link-messages.js";
+import type { CallResult, Part } from "../../wire/link-messages.js";
 import type { MachineLink } from "../link/machine-link.js";
 import type { ByteRange, ByteRanges } from "./byte-ranges.js";
 import { PieceSize } from "./byte-ranges.js";
@@ -101,10 +100,10 @@ async function receive(
     (failure: unknown) => ({ received: 0, failure }),
   );
   const { tag } = posted;
-  let crc: number;
+  let seal: CallResult<"send">;
   try {
     const call = { op: "send", export: from, part, byteOffset, byteLength, tag } as const;
-    ({ crc } = await link.call(call, UNLIMITED));
+    seal = await link.call(call, UNLIMITED);
   } catch (error) {
     // The other machine refused, so it sends nothing, or the link has ended.
     posted.cancel();
@@ -118,7 +117,7 @@ async function receive(
     const found = `${received} bytes came, wanted ${byteLength}`;
     throw new CudaIpcError("INVALID_MESSAGE", `Cannot copy from "${link.machine}": ${found}`);
   }
-  return (await crc32At(address, byteLength)) === crc;
+  return link.bytesSeal.isOf(seal, address, byteLength);
 }
 
 function changing({ name, link }: CopySource, { byteOffset }: ByteRange): CudaIpcError {

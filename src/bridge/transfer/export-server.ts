@@ -13,11 +13,13 @@ import type { SharedArray } from "../../client/objects/shared-array.js";
 import { SharedBundle } from "../../client/objects/shared-bundle.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { takePiece } from "../../gpu/transfer/piece-transfer.js";
-import { addressOf, crc32At } from "../../os/host-memory.js";
+import { addressOf } from "../../os/host-memory.js";
+import type { MoreMessages } from "../../wire/carried-frames.js";
 import type { CallResult, LinkCall } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import { ChannelServer } from "../channels/channel-server.js";
-import type { LentReader, LinkServer, MachineLink } from "../link/machine-link.js";
+import type { LentReader, LinkServer } from "../link/link-server.js";
+import type { MachineLink } from "../link/machine-link.js";
 import type { AnnounceRule } from "../local-names.js";
 import { ClaimServer } from "../services/claim-server.js";
 import { PieceTurns } from "./piece-turns.js";
@@ -66,6 +68,7 @@ export class ExportServer implements LinkServer {
       announced,
       add: (message) => this.#add(message),
       end: (message) => this.#endExport(message),
+      link,
     });
     this.#claims = new ClaimServer({ hub, rule, channels: this.#channels, link });
   }
@@ -83,8 +86,8 @@ export class ExportServer implements LinkServer {
       case "join":
         this.#tie(call.name);
         return this.#channels.join(call);
-      case "next":
-        return this.#channels.next(call);
+      case "read":
+        return this.#channels.read(call);
       case "leave":
         return this.#channels.leave(call);
       case "claim":
@@ -93,6 +96,10 @@ export class ExportServer implements LinkServer {
       case "attach":
         return this.#claims.attach(call);
     }
+  }
+
+  more(asked: MoreMessages): void {
+    this.#channels.more(asked);
   }
 
   lend(lent: LentReader): number {
@@ -162,10 +169,11 @@ export class ExportServer implements LinkServer {
   async #send(call: CallOf<"send">): Promise<CallResult<"send">> {
     const { part, byteOffset, byteLength, tag } = call;
     const { buffer, index, ...exported } = this.#exported(call.export);
-    let crc = 0;
+    let seal: CallResult<"send"> | undefined;
     const send = async (address: bigint) => {
-      crc = await crc32At(address, byteLength);
-      await this.#link().sendBytes({ address, byteLength, owner: index }, tag);
+      const link = this.#link();
+      seal = await link.bytesSeal.seal(address, byteLength);
+      await link.sendBytes({ address, byteLength, owner: index }, tag);
     };
     if (part === "data") {
       checkRange("A piece", byteOffset, byteLength, exported.byteLength);
@@ -173,7 +181,7 @@ export class ExportServer implements LinkServer {
     } else if (byteOffset + byteLength <= index.byteLength)
       await send(addressOf(index) + BigInt(byteOffset));
     else throw new RangeError(`byte ${byteOffset + byteLength} is beyond the index`);
-    return { crc };
+    return seal as unknown as CallResult<"send">;
   }
 
   #end(call: CallOf<"end">): CallResult<"end"> {

@@ -61,18 +61,9 @@ export class RemoteObject<T extends object> {
     return this.#opened;
   }
 
-  /** Keeps the link from falling silent. */
-  greet(): void {
-    const link = this.#opened?.link;
-    if (!link?.open) return;
-    const deadline = new Deadline("greet a machine", {}, defaults.linkTimeoutMs);
-    // A link that has ended says so elsewhere.
-    link.call({ op: "hello" }, deadline).catch(() => {});
-  }
-
-  /** Tells that bytes have arrived. */
-  progressed(): void {
-    this.#stuckSinceMs = performance.now();
+  /** Tells that bytes have arrived, or that the machine was there. */
+  progressed(atMs: number = performance.now()): void {
+    this.#stuckSinceMs = Math.max(this.#stuckSinceMs, atMs);
   }
 
   /**

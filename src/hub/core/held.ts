@@ -1,6 +1,7 @@
 /** Everything that the sessions of a hub hold and wait for. */
 import type { HubPolicy } from "../limits/policy.js";
 import { ObjectTable } from "../objects/object-table.js";
+import { ChangeWaits } from "./change-waits.js";
 import { Drains } from "./drains.js";
 import type { HubPorts } from "./ports.js";
 import { type Session, Sessions } from "./sessions.js";
@@ -11,6 +12,7 @@ export interface Held<Fd> {
   readonly objects: ObjectTable<Fd>;
   readonly waiting: WaitingOpens<Fd>;
   readonly drains: Drains<Fd>;
+  readonly changeWaits: ChangeWaits<Fd>;
 }
 
 /** @param nextId never returns the same number twice */
@@ -21,16 +23,24 @@ export function nothingHeld<Fd>(
 ): Held<Fd> {
   const drains = new Drains<Fd>(ports);
   const objects = new ObjectTable<Fd>(ports, nextId, (lease) => drains.leaseEnded(lease));
-  return { sessions: new Sessions(policy), objects, waiting: new WaitingOpens(), drains };
+  const changeWaits = new ChangeWaits<Fd>(ports);
+  objects.index.changes.onChange = (object) => changeWaits.changed(object);
+  const sessions = new Sessions<Fd>(policy);
+  return { sessions, objects, waiting: new WaitingOpens(), drains, changeWaits };
 }
 
 /** Forgets the requests of a session that wait. */
-export function dropWaits<Fd>(session: Session<Fd>, { waiting, drains }: Held<Fd>): void {
+export function dropWaits<Fd>(session: Session<Fd>, held: Held<Fd>): void {
+  const { waiting, drains, changeWaits } = held;
   waiting.dropSession(session.id);
   drains.dropSession(session);
+  changeWaits.dropSession(session);
 }
 
-export function clearHeld<Fd>({ objects, waiting, drains, sessions }: Held<Fd>): void {
+export function clearHeld<Fd>(held: Held<Fd>): void {
+  const { objects, waiting, drains, changeWaits, sessions } = held;
+  // First, because it is told of all that ends.
+  changeWaits.clear();
   objects.clear();
   waiting.clear();
   drains.clear();

@@ -20,7 +20,9 @@ import type { ObjectTable } from "../objects/object-table.js";
 import type { Lease, ObjectMemory, SharedObject } from "../objects/shared-object.js";
 import { unheldSince } from "../objects/shared-object.js";
 import { checkMayManage, checkMaySee } from "./access.js";
+import type { ChangeWaits } from "./change-waits.js";
 import { type Drains, isDrained } from "./drains.js";
+import type { Held } from "./held.js";
 import { changesPage, inspection, listPage } from "./object-report.js";
 import type { OpenRequests } from "./open-requests.js";
 import type { ConnectionId, HubPorts } from "./ports.js";
@@ -37,18 +39,19 @@ export class ObjectRequests<Fd> {
   readonly #objects: ObjectTable<Fd>;
   readonly #opens: OpenRequests<Fd>;
   readonly #drains: Drains<Fd>;
+  readonly #changeWaits: ChangeWaits<Fd>;
   readonly #pendingPublishes = new Map<number, PendingPublish[]>();
 
   constructor(
     ports: HubPorts<Fd>,
-    objects: ObjectTable<Fd>,
+    { objects, drains, changeWaits }: Held<Fd>,
     opens: OpenRequests<Fd>,
-    drains: Drains<Fd>,
   ) {
     this.#ports = ports;
     this.#objects = objects;
     this.#opens = opens;
     this.#drains = drains;
+    this.#changeWaits = changeWaits;
   }
 
   create(
@@ -150,8 +153,13 @@ export class ObjectRequests<Fd> {
     return listPage(this.#objects.index.visibleAfter(session.peer, after), holders);
   }
 
-  changes(session: Session<Fd>, { since }: RequestOf<"changes">): ResultOf<"changes"> {
-    return changesPage(this.#objects.index, session.peer, since);
+  /** Returns undefined if it waits. */
+  changes(session: Session<Fd>, request: RequestOf<"changes">): ResultOf<"changes"> | undefined {
+    const page = changesPage(this.#objects.index, session.peer, request.since);
+    const { objects, ended, next, more, reset } = page;
+    if (request.wait !== true || reset || more || objects.length + ended.length > 0) return page;
+    this.#changeWaits.add(session, { request: request.id, since: next });
+    return undefined;
   }
 
   inspect(session: Session<Fd>, request: RequestOf<"inspect">): ResultOf<"inspect"> {

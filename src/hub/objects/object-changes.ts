@@ -12,6 +12,8 @@ export interface EndedObject extends Guarded {
 }
 
 export class ObjectChanges<Fd> {
+  /** Called for each change, in the middle of it. */
+  onChange: (object: Guarded) => void = () => {};
   readonly #keptMax: number;
   /** A ring. A number is the id of an object that changed. */
   readonly #entries: (number | EndedObject)[] = [];
@@ -35,10 +37,13 @@ export class ObjectChanges<Fd> {
     if (!object.named) return;
     object.changedAt = this.#end;
     this.#add(object.id);
+    this.onChange(object);
   }
 
   ended({ id, name, sharing, owner }: SharedObject<Fd>): void {
-    this.#add({ id, name, sharing, owner });
+    const object = { id, name, sharing, owner };
+    this.#add(object);
+    this.onChange(object);
   }
 
   /** The entry at a position that is still known. */

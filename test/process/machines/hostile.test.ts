@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, afterEach, before, describe, it } from "node:test";
-import { crc32 } from "node:zlib";
 import { connect } from "@nats-io/transport-node";
 import { Deadline } from "../../../src/base/deadline.js";
 import { limits } from "../../../src/base/limits.js";
+import type { SealOfBytes } from "../../../src/bridge/link/bytes-seal.js";
 import type { Hub } from "../../../src/client/hub.js";
+import { addressOf } from "../../../src/os/host-memory.js";
 import { memoryOf, UcxWorker } from "../../../src/ucx/ucx-worker.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { LinkCall } from "../../../src/wire/link-messages.js";
@@ -18,6 +19,7 @@ import { hostArray, hostBundle } from "../../support/messages.js";
 import { soon, until } from "../../support/until.js";
 
 const SIZE = 1024;
+const WRONG: SealOfBytes = { nonce: 1, mac: "5a".repeat(16) };
 
 function bytesOf(byteLength: number): Descriptor {
   const array = { dtype: "uint8", shape: [byteLength], strides: [1], byteOffset: 0 };
@@ -83,12 +85,12 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
   }
 
   /** Sends these bytes, whatever was asked for. */
-  function sending(bytes: Uint8Array, crc = crc32(bytes)) {
+  function sending(bytes: Uint8Array, seal?: SealOfBytes) {
     const memory = new Uint8Array(new ArrayBuffer(bytes.byteLength));
     memory.set(bytes);
     return async (link: Parameters<HostileAnswer>[0], { tag }: SendCall) => {
       await link.sendBytes(memoryOf(memory), tag);
-      return { crc };
+      return seal ?? link.bytesSeal.seal(addressOf(memory), memory.byteLength);
     };
   }
 
@@ -129,10 +131,10 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
     await assert.rejects(openBait(bundle, garbage), { code: /^INVALID_/ });
   });
 
-  it("publishes no array whose bytes have another checksum", async () => {
+  it("publishes no array whose bytes have another seal", async () => {
     const opening = openBait(
       bytesOf(SIZE),
-      serving(bytesOf(SIZE), sending(randomBytes(SIZE), 12345)),
+      serving(bytesOf(SIZE), sending(randomBytes(SIZE), WRONG)),
     );
     await assert.rejects(opening, { code: "VERIFICATION_FAILED" });
   });
@@ -153,7 +155,7 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
       talk ??= setInterval(() => link.call({ op: "hello" }, deadline).catch(() => {}), 1000);
       return new Promise(() => {});
     });
-    const promising = serving(bytesOf(SIZE), () => ({ crc: 1 }));
+    const promising = serving(bytesOf(SIZE), () => WRONG);
     try {
       await Promise.all([
         assert.rejects(openBait(bytesOf(SIZE), talking, talker), {
@@ -174,18 +176,37 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
     const deadline = new Deadline("flood", {}, 20_000);
     const { instance } = await instanceOfMachine();
     const link = await hostile.links.to("one", instance, deadline);
-    using _writer = await hub.createChannel("victim", { byteLength: 8 });
+    using victim = await hub.create("victim", { dtype: "uint8", shape: [limits.stagingBytes] });
+    await victim.publish();
     await machine.says('announced: "victim"');
     const { object } = (await hub.inspect("victim")).object;
-    const { channel } = await link.call({ op: "join", name: "victim", object }, deadline);
-    // Nothing is written, so each call stays under way.
-    const calls = Array.from({ length: limits.linkCallsMax + 1 }, () =>
-      link.call({ op: "next", channel }, deadline),
+    const { export: from } = await link.call({ op: "export", name: "victim", object }, deadline);
+    // All are asked for long before they are sent.
+    const piece = { part: "data", byteOffset: 0, byteLength: limits.stagingBytes } as const;
+    const tag = "8000000000000000";
+    const calls = Array.from({ length: limits.linkCallsMax + 100 }, () =>
+      link.call({ op: "send", export: from, ...piece, tag }, deadline),
     );
     for (const { reason } of (await soon("the flood ends", Promise.allSettled(calls))) as {
       readonly reason?: { readonly code: string };
     }[])
       assert.equal(reason?.code, "PEER_GONE");
+    assert.equal(link.open, false);
+  });
+
+  it("ends a link on which more messages are asked for than may be under way", async () => {
+    const deadline = new Deadline("flood", {}, 20_000);
+    const { instance } = await instanceOfMachine();
+    const link = await hostile.links.to("one", instance, deadline);
+    using _writer = await hub.createChannel("flooded", { byteLength: 8 });
+    await machine.says('announced: "flooded"');
+    const { object } = (await hub.inspect("flooded")).object;
+    const { channel } = await link.call({ op: "join", name: "flooded", object }, deadline);
+    const read = link.read(channel, 1, deadline);
+    const again = { op: "read", channel, count: 1 } as const;
+    await assert.rejects(link.call(again, deadline), { code: "IN_USE" });
+    read.more(limits.carriedMessagesMax + 1);
+    await assert.rejects(soon("the read ends", read.next()), { code: "PEER_GONE" });
     assert.equal(link.open, false);
   });
 

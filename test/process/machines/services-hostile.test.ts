@@ -2,13 +2,15 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
 import { Deadline } from "../../../src/base/deadline.js";
-import { AnswerWithBytes, type MachineLink } from "../../../src/bridge/link/machine-link.js";
+import { limits } from "../../../src/base/limits.js";
+import type { MachineLink } from "../../../src/bridge/link/machine-link.js";
 import { askForWorker } from "../../../src/client/connection/bridge-call.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { encodeEnvelope, type Kind } from "../../../src/service/envelope.js";
 import { type Service, serve } from "../../../src/service/service.js";
 import { connectService } from "../../../src/service/service-client.js";
-import type { CallResult, LinkCall } from "../../../src/wire/link-messages.js";
+import type { CarriedMessage } from "../../../src/wire/carried-frames.js";
+import type { LinkCall } from "../../../src/wire/link-messages.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { HostileMachine } from "../../support/machines/hostile-machine.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
@@ -38,22 +40,33 @@ const claim = {
   hello: { v: 1, depth: 2, request: { dtype: "uint8", shape: [8], metaBytesMax: META } },
 } as const;
 const message = {
-  state: "message",
   sequence: 1,
   byteLength: 0,
-  shape: null,
-  meta: "",
+  shape: undefined,
+  meta: new Uint8Array(0),
   metaIsJson: false,
-  export: null,
-} as const satisfies CallResult<"next">;
+  export: undefined,
+} as const satisfies Omit<CarriedMessage, "kind" | "read">;
 
-function envelope(kind: Kind, number: number): string {
-  const bytes = encodeEnvelope("x", { kind, number }, undefined, META);
-  return Buffer.from(bytes).toString("base64");
+function envelope(kind: Kind, number: number): Uint8Array {
+  return encodeEnvelope("x", { kind, number }, undefined, META);
 }
 
-type NextCall = Extract<LinkCall, { readonly op: "next" }>;
-type Lie = (link: MachineLink, call: NextCall) => Promise<unknown>;
+/** What the machine sends when it is asked for messages. */
+interface Lie extends Omit<CarriedMessage, "kind" | "read"> {
+  readonly bytes?: Uint8Array;
+  /** The numbers under which it is sent. By default it comes again. */
+  readonly numbers?: readonly number[];
+}
+
+type ReadCall = Extract<LinkCall, { readonly op: "read" }>;
+
+/** Sends the lie for a read that never ends. */
+async function tell(link: MachineLink, { id }: ReadCall, lie: Lie): Promise<unknown> {
+  const { bytes, numbers = [lie.sequence, lie.sequence], ...sent } = lie;
+  for (const sequence of numbers) await link.sendMessage({ ...sent, read: id, sequence }, bytes);
+  return new Promise(() => {});
+}
 
 describe("a bridge whose peer lies about services", { skip: skipWithoutEngines }, () => {
   let nats: TestNats;
@@ -132,35 +145,38 @@ describe("a bridge whose peer lies about services", { skip: skipWithoutEngines }
   });
 
   it("ends a link on which replies are not what they can be", async () => {
-    const lies: readonly unknown[] = [
+    const lies: readonly Lie[] = [
       { ...message, meta: envelope("reply", 77) },
       { ...message, meta: envelope("request", 1) },
-      { ...message, meta: Buffer.from([99, ...new Uint8Array(23)]).toString("base64") },
-      { ...message, meta: Buffer.alloc(3).toString("base64") },
-      { ...message, meta: Buffer.alloc(2000).toString("base64") },
+      { ...message, meta: Uint8Array.of(99, ...new Uint8Array(23)) },
+      { ...message, meta: new Uint8Array(3) },
+      { ...message, meta: new Uint8Array(2000) },
       { ...message, meta: envelope("reply", 1), byteLength: 9 },
       { ...message, meta: envelope("reply", 1), shape: [3, 3] },
-      new AnswerWithBytes(
-        { ...message, meta: envelope("reply", 1), byteLength: 4 },
-        new Uint8Array(3),
-      ),
-      { ...message, meta: "", metaIsJson: true },
+      { ...message, meta: envelope("reply", 1), byteLength: 4, bytes: new Uint8Array(3) },
+      { ...message, metaIsJson: true },
     ];
-    for (const lie of lies) {
-      await withClient(async () => lie, JSON.stringify(lie));
-    }
+    for (const lie of lies) await withClient(lie, JSON.stringify(lie));
   });
 
-  it("ends a link on which messages come again", async () => {
-    const first = { ...message, meta: envelope("reply", 1), sequence: 3 };
-    answerWith(async () => first);
-    const client = connectService(hub, BAIT, { machine: "any" });
-    try {
-      (await soon("the reply", client.request(undefined, { meta: 1 }))).release();
-      await machine.says("message 3 comes after 3");
-      await until("the link has ended", () => client.workers === 0);
-    } finally {
-      await client.close();
+  it("ends a link on which messages come again, or were not asked for", async () => {
+    const many = Array.from({ length: 2 * limits.carriedMessagesMax }, (_, at) => at + 1);
+    for (const [numbers, found] of [
+      [[3, 3], "message 3 comes after 3"],
+      [many, "it was not asked for"],
+    ] as const) {
+      answerWith((link, call) =>
+        tell(link, call, { ...message, meta: envelope("reply", 1), numbers }),
+      );
+      const client = connectService(hub, BAIT, { machine: "any" });
+      try {
+        (await soon("the reply", client.request(undefined, { meta: 1 }))).release();
+        await machine.says(found);
+        await until("the link has ended", () => client.workers === 0);
+      } finally {
+        await client.close();
+      }
+      await until("nothing is left", async () => (await hub.list()).length === 0);
     }
   });
 
@@ -200,15 +216,15 @@ describe("a bridge whose peer lies about services", { skip: skipWithoutEngines }
     try {
       const lies = [
         { ...message, sequence: 0, meta: envelope("reply", 1) },
-        { ...message, sequence: 0, meta: Buffer.alloc(24, 255).toString("base64") },
-        { ...message, sequence: 0, meta: "" },
+        { ...message, sequence: 0, meta: new Uint8Array(24).fill(255) },
+        { ...message, sequence: 0 },
         { ...message, sequence: 0, meta: envelope("request", 1), byteLength: 99 },
         { ...message, sequence: 0, meta: envelope("request", 1), export: 7, byteLength: 8 },
-        { state: "no such state" },
+        undefined,
       ];
       for (const lie of lies) {
-        hostile.answer = (_, call) => {
-          if (call.op === "next") return lie;
+        hostile.answer = (from, call) => {
+          if (call.op === "read") return lie === undefined ? {} : tell(from, call, lie);
           if (call.op === "send") throw new RangeError("no such bytes");
           return {};
         };
@@ -240,9 +256,9 @@ describe("a bridge whose peer lies about services", { skip: skipWithoutEngines }
     return service as unknown as Service;
   }
 
-  /** Sends a request to the hostile machine, which answers calls for a reply with a lie. */
+  /** Sends a request to the hostile machine, which sends a lie as the reply. */
   async function withClient(lie: Lie, what: string): Promise<void> {
-    answerWith(lie);
+    answerWith((link, call) => tell(link, call, lie));
     const client = connectService(hub, BAIT, { machine: "any", policy: "fail" });
     try {
       const asking = client.request(undefined, { meta: 1, timeoutMs: 25_000 });
@@ -253,8 +269,8 @@ describe("a bridge whose peer lies about services", { skip: skipWithoutEngines }
     await until("nothing is left of it", async () => (await hub.list()).length === 0);
   }
 
-  /** Lets the hostile machine offer a worker, and answer as it wants once it has a request. */
-  function answerWith(lie: Lie): void {
+  /** Lets the hostile machine offer a worker, and reply as it wants once it has a request. */
+  function answerWith(reply: (link: MachineLink, call: ReadCall) => Promise<unknown>): void {
     let onRead = () => {};
     const isRead = new Promise<void>((resolve) => {
       onRead = resolve;
@@ -262,12 +278,12 @@ describe("a bridge whose peer lies about services", { skip: skipWithoutEngines }
     hostile.answer = async (link, call) => {
       if (call.op === "claim") return claim;
       if (call.op === "attach") {
-        const next = { op: "next", channel: call.requests } as const;
-        link.call(next, new Deadline("read", {}, 20_000)).then(onRead, () => {});
+        const read = link.read(call.requests, 1, new Deadline("read", {}, 20_000));
+        read.next().then(onRead, () => {});
       }
-      if (call.op !== "next") return {};
+      if (call.op !== "read") return {};
       await isRead;
-      return lie(link, call);
+      return reply(link, call);
     };
   }
 

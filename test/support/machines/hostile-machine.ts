@@ -1,8 +1,9 @@
 /** A machine that others take for one of theirs, and whose bridge answers as a test wants. */
 import { randomUUID } from "node:crypto";
 import { Deadline } from "../../../src/base/deadline.js";
+import type { LinkServer } from "../../../src/bridge/link/link-server.js";
 import { LinkTable } from "../../../src/bridge/link/link-table.js";
-import type { LinkServer, MachineLink } from "../../../src/bridge/link/machine-link.js";
+import type { MachineLink } from "../../../src/bridge/link/machine-link.js";
 import { NatsStore } from "../../../src/bridge/names/nats-store.js";
 import { UcxContext } from "../../../src/ucx/ucx-context.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
@@ -40,6 +41,7 @@ export class HostileMachine {
       log: () => {},
       serve: (link) => ({
         answer: async (call) => this.answer(link(), call),
+        more: () => {},
         lend: () => 1,
         takeBack: () => {},
       }),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { announcedOf, Looking } from "../../../src/bridge/local-names.js";
+import { announcedOf } from "../../../src/bridge/local-names.js";
 import type { ObjectSummary } from "../../../src/wire/messages.js";
 import {
   channelContent,
@@ -9,7 +9,6 @@ import {
   timelineDescriptor,
 } from "../../support/messages.js";
 
-const PAUSE_MS_MAX = 10_000;
 const BRIDGE = 1000;
 const OTHER = 1001;
 
@@ -78,42 +77,5 @@ describe("what a bridge announces", () => {
       names: ["frames"],
       services: ["double", "triple"],
     });
-  });
-});
-
-describe("Looking", () => {
-  it("soon looks again after a look that waited for NATS", async (t) => {
-    const waitMs = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-    const realWait = waitMs(600);
-    t.mock.timers.enable({ apis: ["setTimeout"] });
-    let looks = 0;
-    const looking = new Looking(async () => {
-      looks += 1;
-      if (looks === 1) await realWait;
-    });
-    looking.now();
-    await realWait;
-    await new Promise(setImmediate);
-    t.mock.timers.tick(PAUSE_MS_MAX);
-    assert.equal(looks, 2);
-    await looking.close();
-  });
-
-  it("looks more rarely if a look takes much of the CPU, but not more rarely than every 10 s", async (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
-    let looks = 0;
-    const looking = new Looking(async () => {
-      looks += 1;
-      const start = process.cpuUsage();
-      const used = () => process.cpuUsage(start).user + process.cpuUsage(start).system;
-      while (used() < 200_000);
-    });
-    looking.now();
-    await new Promise(setImmediate);
-    t.mock.timers.tick(3900);
-    assert.equal(looks, 1);
-    t.mock.timers.tick(PAUSE_MS_MAX - 3900);
-    assert.equal(looks, 2);
-    await looking.close();
   });
 });

@@ -15,9 +15,9 @@ describe("FrameSeal", () => {
   it("opens what the other side sealed, in order", () => {
     const { asked, answered } = pair();
     for (const text of ["{}", '{"id":1}', ""])
-      assert.equal(Buffer.from(answered.open(asked.seal(json(text))).json).toString(), text);
-    const { json: text, bytes } = asked.open(answered.seal(json("x"), Uint8Array.of(1, 2)));
-    assert.equal(Buffer.from(text).toString(), "x");
+      assert.equal(Buffer.from(answered.open(asked.seal(json(text))).head).toString(), text);
+    const { head, bytes } = asked.open(answered.seal(json("x"), Uint8Array.of(1, 2)));
+    assert.equal(Buffer.from(head).toString(), "x");
     assert.deepEqual(bytes, Uint8Array.of(1, 2));
   });
 

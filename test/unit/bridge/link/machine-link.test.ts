@@ -2,14 +2,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { defaults } from "../../../../src/base/limits.js";
 import type { FrameSeal } from "../../../../src/bridge/link/frame-seal.js";
-import { type LinkServer, MachineLink } from "../../../../src/bridge/link/machine-link.js";
+import type { LinkServer } from "../../../../src/bridge/link/link-server.js";
+import { MachineLink } from "../../../../src/bridge/link/machine-link.js";
 import { memoryOf, type UcxWorker } from "../../../../src/ucx/ucx-worker.js";
 
 const hello = new TextEncoder().encode(JSON.stringify({ id: 1, op: "hello" }));
 
 describe("MachineLink", () => {
   it("ends when the other machine goes on to talk, and takes no bytes", async (t) => {
-    t.mock.timers.enable({ apis: ["setInterval"] });
+    t.mock.timers.enable({ apis: ["setTimeout"] });
     let nowMs = 0;
     t.mock.method(performance, "now", () => nowMs);
     let talk = () => {};
@@ -26,8 +27,8 @@ describe("MachineLink", () => {
       send: (_: unknown, tag: bigint) => (tag === 1n ? Promise.resolve() : new Promise(() => {})),
       close: () => {},
     } as unknown as UcxWorker;
-    const opened = { json: hello, bytes: new Uint8Array(0) };
-    const seal = { open: () => opened, seal: (json: Uint8Array) => json } as unknown as FrameSeal;
+    const opened = { head: hello, bytes: new Uint8Array(0) };
+    const seal = { open: () => opened, seal: (head: Uint8Array) => head } as unknown as FrameSeal;
     const server = { answer: async () => ({}) } as unknown as LinkServer;
     const link = new MachineLink("silent", worker, seal, server);
     link
@@ -38,10 +39,10 @@ describe("MachineLink", () => {
     talk();
     await new Promise((resolve) => setImmediate(resolve));
     assert.equal(heard, before + 1);
-    t.mock.timers.tick(1000);
+    t.mock.timers.tick(5000);
     assert.ok(link.open);
     nowMs += 1;
-    t.mock.timers.tick(1000);
+    t.mock.timers.tick(1);
     assert.equal(link.open, false);
     link.onEnd((reason) => assert.match(reason.message, /"silent": it has sent or taken nothing/));
   });

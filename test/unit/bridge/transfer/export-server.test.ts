@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { limits } from "../../../../src/base/limits.js";
-import type { LentReader, MachineLink } from "../../../../src/bridge/link/machine-link.js";
+import type { LentReader } from "../../../../src/bridge/link/link-server.js";
+import type { MachineLink } from "../../../../src/bridge/link/machine-link.js";
 import { type ExportParts, ExportServer } from "../../../../src/bridge/transfer/export-server.js";
 import { PieceTurns } from "../../../../src/bridge/transfer/piece-turns.js";
 import { addressOf } from "../../../../src/os/host-memory.js";
+import type { CarriedMessage } from "../../../../src/wire/carried-frames.js";
 import type { CallResult, LinkCall } from "../../../../src/wire/link-messages.js";
 import { hostArray } from "../../../support/messages.js";
 import { until } from "../../../support/until.js";
@@ -33,6 +35,7 @@ function served() {
     closed: 0,
     sending: [] as (() => void)[],
     sent: 0,
+    messages: [] as Omit<CarriedMessage, "kind">[],
     end: () => {},
   };
   const link = {
@@ -40,11 +43,15 @@ function served() {
     onEnd: (listener: () => void) => {
       rig.end = listener;
     },
+    bytesSeal: { seal: async () => ({ nonce: 1, mac: "00".repeat(16) }) },
     sendBytes: () =>
       new Promise<void>((resolve) => {
         rig.sent += 1;
         rig.sending.push(resolve);
       }),
+    sendMessage: async (message: Omit<CarriedMessage, "kind">) => {
+      rig.messages.push(message);
+    },
   } as unknown as MachineLink;
   const hub = {
     openAny: async () => {
@@ -107,7 +114,7 @@ describe("ExportServer", () => {
   });
 
   it("gives out a few large messages of a channel at a time, and ends them with it", async () => {
-    const { server, call, open, send } = served();
+    const { rig, server, call, open, send } = served();
     let taken = 0;
     let held = 0;
     const reader = {
@@ -125,17 +132,22 @@ describe("ExportServer", () => {
       },
     };
     const channel = server.lend({ reader, close: () => {} } as unknown as LentReader);
-    const next = () => call<{ readonly export: number }>({ op: "next", channel });
-    const given = [];
-    for (let at = 0; at < limits.carriedMessagesMax; at += 1) given.push((await next()).export);
-    await assert.rejects(next(), { code: "LIMIT_EXCEEDED", message: /carriedMessagesMax/ });
-    assert.equal(taken, limits.carriedMessagesMax, "a message was taken and lost");
-    await call({ op: "end", export: given[0] });
-    await next();
+    const most = limits.carriedMessagesMax;
+    const read = call({ op: "read", channel, count: most });
+    await until("as many come as were asked for", () => rig.messages.length === most);
+    server.more({ kind: "more", read: rig.messages[0]?.read ?? 0, count: 1 });
+    await assert.rejects(read, { code: "LIMIT_EXCEEDED", message: /carriedMessagesMax/ });
+    assert.equal(taken, most, "a message was taken and lost");
+    const [first, second] = rig.messages.map((it) => it.export);
+    await call({ op: "end", export: first });
+    const later = call({ op: "read", channel, count: 1 });
+    await until("one more comes", () => rig.messages.length === most + 1);
     // Messages leave room for objects.
     for (let at = 0; at < limits.exportsPerLinkMax; at += 1) await open();
+    const ended = assert.rejects(later, { code: "CLOSED" });
     await call({ op: "leave", channel });
+    await ended;
     assert.equal(held, 0);
-    await assert.rejects(send(given[1] ?? 0), { code: "NOT_FOUND" });
+    await assert.rejects(send(second ?? 0), { code: "NOT_FOUND" });
   });
 });

@@ -303,3 +303,51 @@ describe("clients", () => {
     assert.deepEqual([seen(1), seen(2), seen(3)], [[HUB_UID, 7, 0], [7], [HUB_UID, 7, 0]]);
   });
 });
+
+describe("changes that are waited for", () => {
+  const ask = (rig: CoreRig, since: number) => rig.send(2, "changes", { since, wait: true });
+  const told = (rig: CoreRig, asked: number) =>
+    rig.answersTo(2, asked).map(({ reply }) => reply.ok && reply.result);
+  const toAskAgain = (next: number) => [{ objects: [], ended: [], next, more: true, reset: false }];
+
+  it("are told when there is one, and at once if there is one already", () => {
+    const { rig, begin } = watched();
+    const asked = ask(rig, begin);
+    assert.deepEqual(rig.codes(2, asked), []);
+    published(rig, 1, "a");
+    assert.deepEqual(told(rig, asked), toAskAgain(begin));
+    const { next, objects } = rig.result(2, "changes", { since: begin, wait: true });
+    assert.equal((objects as unknown[]).length, 1);
+    const again = ask(rig, next as number);
+    assert.deepEqual(rig.codes(2, again), []);
+    rig.core.processEnded(1);
+    assert.deepEqual(told(rig, again), toAskAgain(next as number));
+  });
+
+  it("are not told of objects that the user may not open", () => {
+    const rig = new CoreRig({ ...privatePolicy(HUB_UID), users: "all" });
+    rig.greeted(1);
+    rig.greeted(2, "other", peerOf(2000, { uid: 7, gid: 7 }));
+    const asked = ask(rig, changes(rig, 2).next);
+    published(rig, 1, "secret");
+    rig.result(1, "remove", { name: "secret" });
+    assert.deepEqual(rig.codes(2, asked), []);
+  });
+
+  it("are waited for by one request of a session, and by none after bye", () => {
+    const { rig, begin } = watched();
+    const first = ask(rig, begin);
+    const second = ask(rig, begin);
+    assert.deepEqual(told(rig, first), toAskAgain(begin));
+    assert.deepEqual(rig.codes(2, second), []);
+    rig.send(2, "bye", {});
+    published(rig, 1, "a");
+    assert.deepEqual(rig.codes(2, second), []);
+  });
+
+  it("are told at once if the hub does not know what changed", () => {
+    const { rig } = watched();
+    const { reset } = rig.result(2, "changes", { since: 10 ** 6, wait: true });
+    assert.equal(reset, true);
+  });
+});
