@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { limits } from "../../../../src/base/limits.js";
 import type { LentReader, MachineLink } from "../../../../src/bridge/link/machine-link.js";
 import { type ExportParts, ExportServer } from "../../../../src/bridge/transfer/export-server.js";
+import { IndexAccount } from "../../../../src/bridge/transfer/index-account.js";
 import { PieceTurns } from "../../../../src/bridge/transfer/piece-turns.js";
 import { addressOf } from "../../../../src/os/host-memory.js";
 import type { CallResult, LinkCall } from "../../../../src/wire/link-messages.js";
@@ -55,6 +56,8 @@ function served() {
   const parts = {
     hub,
     rule: {},
+    serving: new Set(),
+    indexes: new IndexAccount("x", 0),
     announced: (name: string) => ({ name, object: OBJECT, descriptor: hostArray }),
   } as unknown as ExportParts;
   const server = new ExportServer(parts, () => link);
