@@ -217,8 +217,11 @@ class FoundWorkers {
         : `no worker was found within ${timeoutMs} ms, because the hub did not list its names`;
     const told = errors.slice(0, TOLD_MAX).map(wordsOf);
     if (errors.length > TOLD_MAX) told.push(`and ${errors.length - TOLD_MAX} more`);
-    const cause = errors.length === 1 ? errors[0] : new AggregateError(errors, what);
-    return new CudaIpcError("TIMEOUT", `Cannot ${attempt}: ${what}: ${told.join("; ")}`, { cause });
+    const only = errors.length === 1 ? errors[0] : undefined;
+    return new CudaIpcError("TIMEOUT", `Cannot ${attempt}: ${what}: ${told.join("; ")}`, {
+      cause: only ?? new AggregateError(errors, what),
+      remedy: only instanceof CudaIpcError ? only.remedy : undefined,
+    });
   }
 }
 
