@@ -21,7 +21,10 @@ export async function compile() {
 export async function tryCompile() {
   for (const folder of FOLDERS) rmSync(join("build", folder), { recursive: true, force: true });
   await transpile(FOLDERS.flatMap(sourcesIn));
-  await bundlePrograms("build/src", ["test/support/seam/inside.ts"]);
+  await bundlePrograms("build/src", {
+    hub: ["test/support/seam/inside.ts"],
+    commandLine: ["test/support/machines/inside-bridge.ts"],
+  });
   await bundleDoors("build/src", "bundled");
   for (const folder of USING_DOORS)
     for (const file of readdirSync(folder, { recursive: true }))

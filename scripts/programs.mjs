@@ -53,21 +53,27 @@ export function bundleDoors(root, folder = ".") {
  * WHY two builds: with more programs in one, esbuild splits what they share into more, smaller
  * files. Chunks are in the root of the sources, where `src/base/own-package.ts` expects them.
  * @param root the compiled root of the sources
- * @param hubPreload modules to load into hubs and keepers first, which share their modules
+ * @param preload modules that tests load into these programs first, and that share their modules
  */
-export async function bundlePrograms(root, hubPreload = []) {
+export async function bundlePrograms(root, preload = { hub: [], commandLine: [] }) {
   // The dashboard's page runs in browsers as it is.
   cpSync("src/cli/dashboard/page", join(root, "cli/dashboard/page"), { recursive: true });
-  const where = hubPreload.length > 0 ? { outbase: ".", outdir: dirname(root) } : { outdir: root };
-  const chunks = relative(where.outdir, root);
+  const place = (modules, chunks) => {
+    if (modules.length === 0) return { outdir: root, chunkNames: chunks };
+    const outdir = dirname(root);
+    return { outbase: ".", outdir, chunkNames: join(relative(outdir, root), chunks) };
+  };
   await Promise.all([
     build({
       ...BUNDLE,
-      ...where,
-      entryPoints: [...HUB, ...hubPreload],
-      chunkNames: join(chunks, "hub-[hash]"),
+      ...place(preload.hub, "hub-[hash]"),
+      entryPoints: [...HUB, ...preload.hub],
     }),
-    build({ ...BUNDLE, outdir: root, entryPoints: COMMAND_LINE, chunkNames: "cli-[hash]" }),
+    build({
+      ...BUNDLE,
+      ...place(preload.commandLine, "cli-[hash]"),
+      entryPoints: [...COMMAND_LINE, ...preload.commandLine],
+    }),
     // WHY a separate build: the launcher is CommonJS, and imports ./main.js at run time.
     build({
       entryPoints: ["src/cli/launch.cts"],

@@ -60,9 +60,9 @@ export class Deadline {
     return new Deadline(this.#what, {}, Number.POSITIVE_INFINITY);
   }
 
-  /** The same attempt and signal without a limit of time. */
-  withoutTimeout(): Deadline {
-    return new Deadline(this.#what, { signal: this.signal }, Number.POSITIVE_INFINITY);
+  /** The same attempt and signal with another limit, from now on. @param why as in `new` */
+  withTimeout(timeoutMs: number, why: () => string): Deadline {
+    return new Deadline(this.#what, { signal: this.signal, timeoutMs }, timeoutMs, why);
   }
 
   /** The remaining time as options for one step. Without a limit the step uses its own default. */

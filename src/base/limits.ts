@@ -169,6 +169,11 @@ export const limits = {
   exportsPerLinkMax: 64,
   /** Messages of a carried channel under way at a time, and large ones that are copied. */
   carriedMessagesMax: 8,
+  /**
+   * Memory for the indexes of bundles that a bridge copies at a time, and of those that one machine
+   * copies from it. For each array 1 KiB, and the index four times.
+   */
+  bridgeIndexBytesMax: 160 * MiB,
   /** Workers of other machines that one client of a service uses at a time. */
   farWorkersMax: 64,
   /** A message of a channel up to this size goes to another machine at once, unasked. */
@@ -218,6 +223,8 @@ export const defaults = {
   carriedUnreadMs: 10_000,
   /** How long another machine may take to accept a link. */
   linkTimeoutMs: 5000,
+  /** How long this machine's bridge may say nothing of a fetch that is under way. */
+  bridgeSilenceMs: 20_000,
   /** The pause after a bridge has looked for new names on its hub. */
   bridgeLookMs: 1000,
   /** How long a client of a socket between processes may stay silent. */

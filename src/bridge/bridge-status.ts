@@ -1,9 +1,11 @@
 /** What a bridge tells about itself, in pages that fit into one message. */
 import { limits } from "../base/limits.js";
 import type { BridgeStatus } from "../wire/bridge-messages.js";
-import type { NameRecord } from "../wire/machine-records.js";
+import type { CarriedChannel } from "./channels/carried-channel.js";
 import type { RefusedName } from "./names/announcer.js";
 import type { Directory } from "./names/directory.js";
+import type { FarWorkers } from "./services/far-workers.js";
+import type { ExportServer } from "./transfer/export-server.js";
 import type { Fetch } from "./transfer/fetch.js";
 
 export interface BridgeFacts {
@@ -13,22 +15,25 @@ export interface BridgeFacts {
   readonly transports: readonly string[];
   readonly fetches: readonly Fetch[];
   readonly refused: readonly RefusedName[];
+  readonly carried: readonly CarriedChannel[];
+  readonly serving: readonly Pick<ExportServer, "carried" | "claimed">[];
+  readonly workers: Pick<FarWorkers, "countOf">;
 }
 
-/** Of each list but the names. Far below what fits beside a page of names. */
+/** Of each list but the names. All of them are far below what fits into a message. */
 const LISTED = 16;
-/** Room for the lists and for the fields around the names. */
-const REST_BYTES = 32 * 1024;
+/** The fields `names` and `next`, without the names. `next` is a name. */
+const FIELDS_BYTES = 64 + limits.nameBytesMax;
 
 export function statusOf(
   facts: BridgeFacts,
   directory: Directory,
   after: string | undefined,
 ): BridgeStatus {
-  const records = directory.entries().map(({ record }) => record);
-  const machines = machinesOf(directory, records);
-  const { names, next } = pageOf(records, after);
-  return {
+  const machines = machinesOf(directory);
+  const services = servicesOf(facts, directory);
+  const channels = channelsOf(facts);
+  const rest = {
     v: 1,
     ok: true,
     machine: facts.machine,
@@ -36,7 +41,7 @@ export function statusOf(
     ucx: facts.ucx,
     transports: facts.transports.slice(0, LISTED),
     machines: machines.slice(0, LISTED),
-    machinesLeftOut: Math.max(0, machines.length - LISTED),
+    machinesLeftOut: leftOut(machines),
     fetches: facts.fetches.slice(0, LISTED).map((fetch) => ({
       name: fetch.record.name,
       machine: fetch.record.machine,
@@ -44,33 +49,64 @@ export function statusOf(
       totalBytes: fetch.totalBytes,
       bytesPerSecond: fetch.bytesPerSecond,
     })),
+    services: services.slice(0, LISTED),
+    servicesLeftOut: leftOut(services),
+    channels: channels.slice(0, LISTED),
+    channelsLeftOut: leftOut(channels),
     refused: facts.refused.slice(0, LISTED),
-    names,
-    next,
-  };
+  } as const;
+  return { ...rest, ...pageOf(directory, after, JSON.stringify(rest).length) };
 }
 
-function machinesOf(
-  directory: Directory,
-  records: readonly NameRecord[],
-): BridgeStatus["machines"] {
+function leftOut(list: readonly unknown[]): number {
+  return Math.max(0, list.length - LISTED);
+}
+
+function machinesOf(directory: Directory): BridgeStatus["machines"] {
   const counts = new Map<string, number>();
   for (const { record } of directory.machines()) counts.set(record.machine, 0);
-  for (const { machine } of records) counts.set(machine, (counts.get(machine) ?? 0) + 1);
+  for (const { record } of directory.entries())
+    counts.set(record.machine, (counts.get(record.machine) ?? 0) + 1);
   return [...counts]
-    .sort(([one], [other]) => (one < other ? -1 : 1))
-    .map(([machine, names]) => ({ machine, alive: directory.isReady(machine), names }));
+    .map(([machine, names]) => ({ machine, alive: directory.isReady(machine), names }))
+    .sort(by(({ machine }) => machine));
 }
 
+function servicesOf(facts: BridgeFacts, directory: Directory): BridgeStatus["services"] {
+  const claimed = facts.serving.flatMap((it) => it.claimed);
+  return directory
+    .services()
+    .map(({ record: { service, machine } }) => {
+      const isOwn = machine === facts.machine;
+      const workersUsed = isOwn
+        ? claimed.filter((it) => it === service).length
+        : facts.workers.countOf(service, machine);
+      return { service, machine, workersUsed };
+    })
+    .sort(by(({ service, machine }) => `${service} ${machine}`));
+}
+
+function channelsOf({ carried, serving }: BridgeFacts): BridgeStatus["channels"] {
+  const coming = carried.map(({ record: { name, machine }, messages }) => {
+    return { name, direction: "in", machine, messages } as const;
+  });
+  const going = serving.flatMap((it) => it.carried);
+  return [...coming, ...going].sort(by(({ name, machine }) => `${name} ${machine}`));
+}
+
+/** As many names after this one as fit beside the rest. */
 function pageOf(
-  records: readonly NameRecord[],
+  directory: Directory,
   after: string | undefined,
+  restBytes: number,
 ): Pick<BridgeStatus, "names" | "next"> {
-  const sorted = records
+  const sorted = directory
+    .entries()
+    .map(({ record }) => record)
     .filter(({ name }) => after === undefined || name > after)
-    .sort((one, other) => (one.name < other.name ? -1 : 1));
+    .sort(by(({ name }) => name));
   const names: BridgeStatus["names"] = [];
-  let bytes = REST_BYTES;
+  let bytes = restBytes + FIELDS_BYTES;
   for (const { name, machine, object, descriptor } of sorted) {
     const entry = { name, machine, object, byteLength: descriptor.byteLength };
     bytes += JSON.stringify(entry).length + 1;
@@ -78,4 +114,11 @@ function pageOf(
     names.push(entry);
   }
   return { names, next: null };
+}
+
+function by<T>(keyOf: (item: T) => string): (one: T, other: T) => number {
+  return (one, other) => {
+    const [first, second] = [keyOf(one), keyOf(other)];
+    return first < second ? -1 : first > second ? 1 : 0;
+  };
 }

@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, messageOf } from "../base/errors.js";
+import { limits } from "../base/limits.js";
 import type { Hub } from "../client/hub.js";
 import { ownIdentity } from "../os/process-identity.js";
 import { ownUid } from "../os/runtime-folder.js";
@@ -27,6 +28,7 @@ import { Replicas } from "./replicas.js";
 import { FarWorkers } from "./services/far-workers.js";
 import { ExportServer } from "./transfer/export-server.js";
 import { FetchTable } from "./transfer/fetch-table.js";
+import { IndexAccount } from "./transfer/index-account.js";
 
 export interface BridgeOptions {
   readonly hub: Hub;
@@ -44,6 +46,8 @@ export interface BridgeOptions {
 
 /** How long the end waits for NATS to take the names back. */
 const GOODBYE_MS = 2000;
+/** Machines that may copy bundles with the largest indexes at a time. */
+const INDEX_SHARES = 2;
 
 interface Parts {
   readonly options: BridgeOptions;
@@ -64,6 +68,8 @@ export class Bridge {
   readonly #links: LinkTable;
   readonly #fetches: FetchTable;
   readonly #workers: FarWorkers;
+  /** The links over which something of this machine is used. */
+  readonly #serving = new Set<ExportServer>();
   readonly #replicas: Replicas;
   readonly #looking: Looking;
   readonly #local: LocalServer;
@@ -82,7 +88,13 @@ export class Bridge {
     this.#announcer = new Announcer(machine, store, directory, log);
     this.#services = new ServiceAnnouncer(machine, store, directory, log);
     const announced = (name: string) => this.#announcer.offered(name);
-    const exports = { hub, rule: this.#rule, announced };
+    const exports = {
+      hub,
+      rule: this.#rule,
+      announced,
+      indexes: new IndexAccount("bridgeIndexBytesMax", INDEX_SHARES * limits.bridgeIndexBytesMax),
+      serving: this.#serving,
+    };
     this.#links = new LinkTable({
       machine,
       instance: this.#instance,
@@ -91,7 +103,8 @@ export class Bridge {
       log,
       serve: (link) => new ExportServer(exports, link),
     });
-    const parts = { hub, links: this.#links, directory, device };
+    const indexes = new IndexAccount("bridgeIndexBytesMax", limits.bridgeIndexBytesMax);
+    const parts = { hub, links: this.#links, directory, device, indexes };
     const absence = () => awayWords(store);
     const fetches = new FetchTable(machine, parts, absence, log);
     this.#fetches = fetches;
@@ -160,6 +173,9 @@ export class Bridge {
         transports: context.transports(),
         fetches: this.#fetches.fetches,
         refused: this.#announcer.refused,
+        carried: this.#fetches.carried,
+        serving: [...this.#serving],
+        workers: this.#workers,
       },
       directory,
       after,

@@ -133,6 +133,7 @@ export class WorkerSearch {
       const { askForWorker } = await import("../client/connection/bridge-call.js");
       const except = this.#events.farWorkers().slice(0, limits.farWorkersMax);
       const offer = await askForWorker(this.#hub.socketPath, this.#service, except, deadline);
+      this.#found.usable(ELSEWHERE);
       if (!this.#events.wants(offer.worker)) return false;
       await this.#claim(offer, offer.machine);
       return true;
@@ -177,8 +178,9 @@ class FoundWorkers {
   /** A look has begun, and found these workers. */
   see(workers: ReadonlySet<string>): void {
     this.#lookFailure = undefined;
+    // The bridge has not been asked again yet.
     for (const worker of this.#unusable.keys())
-      if (!workers.has(worker)) this.#unusable.delete(worker);
+      if (worker !== ELSEWHERE && !workers.has(worker)) this.#unusable.delete(worker);
   }
 
   refused(worker: string, error: unknown): void {
@@ -217,8 +219,11 @@ class FoundWorkers {
         : `no worker was found within ${timeoutMs} ms, because the hub did not list its names`;
     const told = errors.slice(0, TOLD_MAX).map(wordsOf);
     if (errors.length > TOLD_MAX) told.push(`and ${errors.length - TOLD_MAX} more`);
-    const cause = errors.length === 1 ? errors[0] : new AggregateError(errors, what);
-    return new CudaIpcError("TIMEOUT", `Cannot ${attempt}: ${what}: ${told.join("; ")}`, { cause });
+    const only = errors.length === 1 ? errors[0] : undefined;
+    return new CudaIpcError("TIMEOUT", `Cannot ${attempt}: ${what}: ${told.join("; ")}`, {
+      cause: only ?? new AggregateError(errors, what),
+      remedy: only instanceof CudaIpcError ? only.remedy : undefined,
+    });
   }
 }
 

@@ -6,6 +6,7 @@ import { CudaIpcError } from "../base/errors.js";
 export const ucsStatus = {
   UCS_OK: 0,
   UCS_INPROGRESS: 1,
+  UCS_ERR_IO_ERROR: -3,
   UCS_ERR_NO_MEMORY: -4,
   UCS_ERR_INVALID_PARAM: -5,
   UCS_ERR_UNREACHABLE: -6,
@@ -37,6 +38,11 @@ const codes: Readonly<Record<number, ErrorCode>> = {
   [ucsStatus.UCS_ERR_CANCELED]: "ABORTED",
 };
 
+/** UCX logs which call of the system failed, and returns UCS_ERR_IO_ERROR. */
+const NO_ROOM =
+  "The process may open no more files, or has no more memory. Raise its limit of open files " +
+  "(ulimit -n), or use fewer links at a time.";
+
 const UNREACHABLE =
   "UCX has no transport that reaches the other machine. `cuda-ipc doctor` shows those of this " +
   "one. Check UCX_TLS and UCX_NET_DEVICES on both machines.";
@@ -51,6 +57,13 @@ export function ucxError(attempt: string, status: number): CudaIpcError {
 
 function statusName(status: number): string {
   return names.get(status) ?? `status ${status}`;
+}
+
+/** As `checkStatus`, for a call that needs no other machine. */
+export function checkLocalStatus(attempt: string, status: number): void {
+  if (status === ucsStatus.UCS_OK) return;
+  const message = `Cannot ${attempt}: UCX says ${statusName(status)}`;
+  throw new CudaIpcError(codes[status] ?? "SYSTEM_ERROR", message, { remedy: NO_ROOM });
 }
 
 /** @throws for every status but UCS_OK */

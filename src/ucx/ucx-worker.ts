@@ -12,7 +12,7 @@ import { addressOf } from "../os/host-memory.js";
 import { OwnedFd } from "../os/owned-fd.js";
 import type { UcxContext } from "./ucx-context.js";
 import { PendingRequests } from "./ucx-requests.js";
-import { checkStatus, startedBy, ucsStatus, ucxError } from "./ucx-status.js";
+import { checkLocalStatus, checkStatus, startedBy, ucsStatus, ucxError } from "./ucx-status.js";
 import {
   endpointParams,
   forceCloseParams,
@@ -77,13 +77,13 @@ export class UcxWorker {
     const { functions } = context;
     return acquireIn((scope) => {
       const worker = new BigUint64Array(new ArrayBuffer(8));
-      checkStatus(
+      checkLocalStatus(
         "create a worker",
         functions.ucp_worker_create(context.handle, workerParams(), worker),
       );
       const handle = scope.own(worker[0] ?? 0n, (it) => functions.ucp_worker_destroy(it));
       const efd = new Int32Array(new ArrayBuffer(4));
-      checkStatus("watch a worker", functions.ucp_worker_get_efd(handle, efd));
+      checkLocalStatus("watch a worker", functions.ucp_worker_get_efd(handle, efd));
       const fd = scope.own(duplicateOf(efd[0] ?? -1), (it) => it.close());
       return new UcxWorker(functions, handle, fd);
     });

@@ -96,6 +96,25 @@ const copyUnderWay = v.strictObject({
   bytesPerSecond: count,
 });
 
+const announcedService = v.strictObject({
+  service: word,
+  machine: word,
+  /**
+   * Workers under way between machines: those of this machine that others use, or those of the
+   * other machine that are used here.
+   */
+  workersUsed: count,
+});
+
+const carriedChannel = v.strictObject({
+  name: word,
+  /** `in`: from the machine to this one. `out`: from this one to the machine. */
+  direction: v.picklist(["in", "out"]),
+  machine: word,
+  /** Messages since the bridge joined the channel, with those that were missed. */
+  messages: count,
+});
+
 const statusReply = v.strictObject({
   ...head,
   ok: v.literal(true),
@@ -107,6 +126,11 @@ const statusReply = v.strictObject({
   machines: v.array(v.strictObject({ machine: word, alive: v.boolean(), names: count })),
   machinesLeftOut: count,
   fetches: v.array(copyUnderWay),
+  /** Sorted by service, then by machine. Those of this machine are what it announces. */
+  services: v.array(announcedService),
+  servicesLeftOut: count,
+  channels: v.array(carriedChannel),
+  channelsLeftOut: count,
   /** Names of this machine that another machine has announced before. */
   refused: v.array(v.strictObject({ name: word, machine: word })),
   /** Sorted by name. Pass `next` as `after` to get the following page. */
@@ -117,5 +141,6 @@ const statusReply = v.strictObject({
 export const statusReplySchema = v.union([statusReply, refusalSchema]);
 export type BridgeStatus = v.InferOutput<typeof statusReply>;
 export type CopyUnderWay = v.InferOutput<typeof copyUnderWay>;
+export type CarriedChannelStatus = v.InferOutput<typeof carriedChannel>;
 
 export type BridgeMessage = BridgeRequest | PullReply | OfferedWorker | BridgeStatus;

@@ -4,6 +4,8 @@ interface Buffer {
   lines: string[][];
   row: number;
   column: number;
+  /** Row and column that a program saved. */
+  saved: [row: number, column: number];
 }
 
 /** One control sequence, one control character, or one other character. */
@@ -62,7 +64,8 @@ export class Screen {
     else if (end === "H") {
       buffer.row = Math.max(1, first) - 1;
       buffer.column = Math.max(1, second) - 1;
-    } else if (end === "K") buffer.lines[buffer.row] = line.slice(0, buffer.column);
+    } else if (end === "G") buffer.column = Math.max(1, first) - 1;
+    else if (end === "K") buffer.lines[buffer.row] = line.slice(0, buffer.column);
     else if (end === "J") {
       const from = first === 2 ? 0 : buffer.row + 1;
       buffer.lines.length = Math.min(buffer.lines.length, from);
@@ -82,7 +85,9 @@ export class Screen {
 
   #character(character: string): void {
     const buffer = this.#buffer;
-    if (character === "\r") buffer.column = 0;
+    if (character === "\u001b7") buffer.saved = [buffer.row, buffer.column];
+    else if (character === "\u001b8") [buffer.row, buffer.column] = buffer.saved;
+    else if (character === "\r") buffer.column = 0;
     else if (character === "\b") buffer.column = Math.max(0, buffer.column - 1);
     else if (character === "\n") {
       buffer.row += 1;
@@ -109,5 +114,5 @@ export class Screen {
 }
 
 function emptyBuffer(): Buffer {
-  return { lines: [], row: 0, column: 0 };
+  return { lines: [], row: 0, column: 0, saved: [0, 0] };
 }

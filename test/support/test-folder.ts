@@ -10,8 +10,8 @@ import { until } from "./until.js";
 export class TestFolder {
   readonly path: string;
 
-  constructor() {
-    this.path = mkdtempSync(join(tmpdir(), "cuda-ipc-test-"));
+  constructor(parent = tmpdir()) {
+    this.path = mkdtempSync(join(parent, "cuda-ipc-test-"));
   }
 
   /** The socket path for a hub of this test. */

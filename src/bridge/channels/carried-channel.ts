@@ -26,6 +26,8 @@ export class CarriedChannel {
   readonly #stop = new AbortController();
   readonly #deadline: Deadline;
   readonly #remote: RemoteObject<CallResult<"join">>;
+  #writer: ChannelWriter | undefined;
+  #firstSequence = 0;
 
   constructor(parts: FetchParts, record: NameRecord, content: ChannelContent) {
     const { name, object } = record;
@@ -50,6 +52,11 @@ export class CarriedChannel {
     this.ended = run.catch(messageOf);
   }
 
+  /** Messages since it was joined, with those that were missed. */
+  get messages(): number {
+    return (this.#writer?.committed ?? this.#firstSequence) - this.#firstSequence;
+  }
+
   abort(reason: CudaIpcError): void {
     this.#stop.abort(reason);
   }
@@ -61,6 +68,8 @@ export class CarriedChannel {
     try {
       const { sequence } = await this.#attempt(() => this.#remote.open());
       writer = await this.#create(sequence);
+      this.#firstSequence = sequence;
+      this.#writer = writer;
       look = this.#watch(writer);
       onBegun();
       const hasGone = await this.#attempt(() => this.#carry(writer as ChannelWriter));

@@ -43,6 +43,8 @@ export class ChannelServer {
   readonly #joined = new Map<number, Joined>();
   /** By the ids of the calls. */
   readonly #reads = new Map<number, Credit>();
+  /** Those of `join`. All others belong to services. */
+  readonly #carried = new Map<number, LentReader>();
   #opening = 0;
   #lastId = 0;
   #open = true;
@@ -52,13 +54,21 @@ export class ChannelServer {
     this.#parts = parts;
   }
 
+  /** The channels that are carried, with the messages since they were joined. */
+  get carried(): readonly { readonly name: string; readonly messages: number }[] {
+    return [...this.#carried.values()].map(({ reader: { label, received, missed } }) => ({
+      name: label,
+      messages: received + missed,
+    }));
+  }
+
   async join({ name, object }: CallOf<"join">): Promise<CallResult<"join">> {
     const attempt = `carry "${name}" to another machine`;
     const record = this.#parts.announced(name);
     if (record === undefined)
       throw new CudaIpcError("NOT_FOUND", `Cannot ${attempt}: it is not announced`);
     let sequence = 0;
-    const { channel } = await this.lendOpened(attempt, async () => {
+    const { channel, lent } = await this.lendOpened(attempt, async () => {
       const { committed, reader } = await openAnnounced(attempt, () => this.#read(name));
       // Messages that came during the open count as missed.
       sequence = committed;
@@ -75,6 +85,7 @@ export class ChannelServer {
         throw error;
       }
     });
+    this.#carried.set(channel, lent);
     return { channel, sequence };
   }
 
@@ -116,6 +127,7 @@ export class ChannelServer {
     const joined = this.#joined.get(channel);
     if (joined === undefined) return;
     this.#joined.delete(channel);
+    this.#carried.delete(channel);
     const ends = [...joined.exported].map((message) => () => this.#parts.end(message));
     releaseAll([...ends, () => close(joined)]);
   }
@@ -174,6 +186,7 @@ export class ChannelServer {
     this.#open = false;
     const open = [...this.#joined.values()];
     this.#joined.clear();
+    this.#carried.clear();
     releaseAll(open.map((joined) => () => close(joined)));
   }
 

@@ -16,6 +16,10 @@ export class ChannelTable {
     this.#log = log;
   }
 
+  get carried(): readonly CarriedChannel[] {
+    return [...this.#carried.values()];
+  }
+
   /** Resolves when this machine's hub has the channel. @throws what made it fail; ABORTED */
   async join(record: NameRecord, content: ChannelContent, deadline: Deadline): Promise<void> {
     const { name, machine } = record;

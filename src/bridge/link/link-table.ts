@@ -53,8 +53,7 @@ export class LinkTable {
    * PROTOCOL_MISMATCH, NATS_UNAVAILABLE, ABORTED
    */
   async to(machine: string, instance: string, deadline: Deadline): Promise<MachineLink> {
-    const found = this.#outgoing.get(instance) ?? this.#ask(machine, instance);
-    this.#outgoing.set(instance, found);
+    const found = this.#outgoing.get(instance) ?? this.#begin(machine, instance);
     // A waiter that gives up leaves the link to the others.
     return deadline.race(found, () => {});
   }
@@ -70,6 +69,14 @@ export class LinkTable {
     }
   }
 
+  /** WHY not forgotten in `#ask`: it may fail before it is here. */
+  #begin(machine: string, instance: string): Promise<MachineLink> {
+    const asked = this.#ask(machine, instance);
+    this.#outgoing.set(instance, asked);
+    asked.catch(() => this.#outgoing.delete(instance));
+    return asked;
+  }
+
   async #ask(machine: string, instance: string): Promise<MachineLink> {
     const { context, store } = this.#parts;
     const deadline = new Deadline(
@@ -77,9 +84,10 @@ export class LinkTable {
       { timeoutMs: defaults.linkTimeoutMs },
       defaults.linkTimeoutMs,
     );
-    const worker = UcxWorker.create(context);
+    let worker: UcxWorker | undefined;
     let link: MachineLink | undefined;
     try {
+      worker = UcxWorker.create(context);
       const meeting = this.#meeting(worker);
       const request = encodeLinkMessage({ ...meeting, op: "link" });
       const bytes = await store.ask(`link.${instance}`, request, deadline);
@@ -92,9 +100,8 @@ export class LinkTable {
       if (!this.#open) made.close();
       return made;
     } catch (error) {
-      this.#outgoing.delete(instance);
       link?.close();
-      worker.close();
+      worker?.close();
       throw this.#explained(machine, error, link !== undefined);
     }
   }

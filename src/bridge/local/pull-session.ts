@@ -3,17 +3,22 @@
  * news and no queue.
  */
 import { CudaIpcError } from "../../base/errors.js";
+import { defaults } from "../../base/limits.js";
 import type { PeerClient } from "../../peer/peer-listener.js";
 import type { BridgeRequest } from "../../wire/bridge-messages.js";
 import type { FetchTable, PullState } from "../transfer/fetch-table.js";
 
 /** At most ten answers a second about a fetch. */
 const NEWS_MS = 100;
+/** Without news the last ones are repeated, so that the process sees that this one is there. */
+const REPEAT_MS = defaults.bridgeSilenceMs / 4;
 
 export class PullSession {
   readonly #client: PeerClient;
   readonly #stop = new AbortController();
   #news: PullState | undefined;
+  /** What was sent last. */
+  #told: PullState | undefined;
   /** The last news, if it was of a wait. */
   #waiting: (PullState & { readonly state: "waiting" }) | undefined;
   #isAsked = true;
@@ -57,15 +62,26 @@ export class PullSession {
     this.#flush();
   }
 
+  #repeat(): void {
+    this.#news ??= this.#told;
+    this.#sentMs = Number.NEGATIVE_INFINITY;
+    this.#flush();
+  }
+
   #flush(): void {
-    if (!this.#isAsked || this.#news === undefined) return;
+    if (!this.#isAsked) return;
     clearTimeout(this.#timer);
+    if (this.#news === undefined) {
+      this.#timer = setTimeout(() => this.#repeat(), REPEAT_MS);
+      return;
+    }
     const pauseMs = this.#news.state === "done" ? 0 : this.#sentMs + NEWS_MS - performance.now();
     if (pauseMs > 0) {
       this.#timer = setTimeout(() => this.#flush(), pauseMs);
       return;
     }
     const news = this.#news;
+    this.#told = news;
     this.#news = undefined;
     this.#isAsked = false;
     this.#sentMs = performance.now();

@@ -1,5 +1,7 @@
 /** How a bridge logs in to NATS: all that NATS itself offers, passed through. */
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
+import { checkServerIdentity, type ConnectionOptions as TlsOptions } from "node:tls";
 import { CudaIpcError } from "../../base/errors.js";
 import { fromNodeError } from "../../os/system-error.js";
 import type { NatsTransport } from "./load-nats.js";
@@ -56,8 +58,37 @@ export function connectionOptions(
     ...(password === undefined ? {} : { pass: password }),
     ...(token === undefined ? {} : { token }),
     ...(authenticator === undefined ? {} : { authenticator }),
-    ...(usesTls ? { tls: definedOf({ caFile, certFile, keyFile }) } : {}),
+    ...(usesTls ? { tls: tlsOptions(url, { caFile, certFile, keyFile }) } : {}),
   };
+}
+
+/**
+ * Checks the certificate of a server that was named by its address. WHY: the client of NATS does
+ * not pass the address on, and Node then wants a certificate for "localhost".
+ */
+function tlsOptions(
+  url: string,
+  files: Readonly<Record<string, string | undefined>>,
+): NonNullable<ConnectionOptions["tls"]> {
+  const named = url.split(",").map(hostOf);
+  const addresses = named.filter((host) => isIP(host) !== 0);
+  const own: TlsOptions = {
+    checkServerIdentity: (host, certificate) => {
+      const isGiven = host !== "localhost" || named.includes(host) || addresses.length === 0;
+      const failures = (isGiven ? [host] : addresses).map((it) =>
+        checkServerIdentity(it, certificate),
+      );
+      return failures.includes(undefined) ? undefined : failures[0];
+    },
+  };
+  // The client passes all of them on to Node.
+  return { ...definedOf(files), ...(own as object) };
+}
+
+/** Without scheme, login, port, and the brackets of IPv6. */
+function hostOf(url: string): string {
+  const rest = url.replace(/^\w+:\/\//, "").replace(/^.*@/, "");
+  return /^\[(.*)\]/.exec(rest)?.[1] ?? rest.replace(/[:/].*$/, "");
 }
 
 function definedOf(fields: Readonly<Record<string, string | undefined>>): Record<string, string> {

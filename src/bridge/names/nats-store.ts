@@ -12,6 +12,9 @@ type Watch = Awaited<ReturnType<Bucket["watch"]>>;
 const MAJOR_MIN = 2;
 const MINOR_MIN = 11;
 const REQUEST_MS = 5000;
+/** WHY certificates: a server that misses one closes the connection, and the client tries again. */
+const SILENT =
+  "no server answers, or it wants a certificate: see --tls-ca, --tls-cert and --tls-key";
 /** How long NATS tells of a removed key. Watchers that were away longer look at all keys anyway. */
 const MARKER_MS = 60_000;
 const REWATCH_PAUSE_MS = 500;
@@ -68,7 +71,9 @@ export class NatsStore implements NameStore {
         );
       });
     } catch (error) {
-      throw error instanceof CudaIpcError ? error : natsError("connect", options.url, error);
+      if (error instanceof CudaIpcError) throw error;
+      const isSilent = error instanceof client.transport.errors.TimeoutError;
+      throw natsError("connect", options.url, isSilent ? new Error(SILENT) : error);
     }
     try {
       checkServer(connection, options.url);

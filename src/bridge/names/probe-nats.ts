@@ -1,17 +1,20 @@
-/** Tries NATS for real: writes a key that ends by itself, reads it and removes it. */
+/**
+ * Tries NATS for real: writes a key that ends by itself, reads it and removes it. WHY in the bucket
+ * of bridges, which ignore it: a login may be allowed to use no other.
+ */
 import { randomBytes } from "node:crypto";
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import type { NatsOptions } from "./nats-options.js";
 import { NatsStore } from "./nats-store.js";
 
 const TTL_MS = 5000;
 
 /** @throws ENGINE_NOT_FOUND, NATS_UNAVAILABLE, TIMEOUT */
 export async function probeNats(
-  url: string,
+  options: NatsOptions,
   deadline: Deadline,
 ): Promise<{ readonly version: string; readonly roundTripMs: number }> {
-  const options = { url, bucket: "cuda-ipc-doctor", token: process.env.CUDA_IPC_NATS_TOKEN };
   const store = await NatsStore.connect(options, "cuda-ipc doctor", deadline, () => {});
   try {
     const key = `probe.${randomBytes(8).toString("hex")}`;

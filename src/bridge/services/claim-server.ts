@@ -50,6 +50,11 @@ export class ClaimServer {
     return { channel, ...lent.facts };
   }
 
+  /** The service of each claimed worker. */
+  get services(): readonly string[] {
+    return [...this.#claimed.values()].map(({ service }) => service);
+  }
+
   attach({ channel, requests }: CallOf<"attach">): CallResult<"attach"> {
     const claimed = this.#claimed.get(channel);
     if (claimed === undefined)
@@ -73,7 +78,11 @@ export class ClaimServer {
       const sharing = isForeign ? { with: object.sharing.with } : undefined;
       try {
         const { signal } = new AbortController();
-        return new ClaimedWorker(await claimOffer(hub, offer, { sharing }, signal), object);
+        return new ClaimedWorker(
+          service,
+          await claimOffer(hub, offer, { sharing }, signal),
+          object,
+        );
       } catch (error) {
         // Another client was faster, or the worker is gone.
         if (hasCode(error, "HUB_GONE") || hasCode(error, "CLOSED")) throw error;
@@ -102,13 +111,15 @@ export class ClaimServer {
 
 /** A worker whose replies the other machine reads, until it leaves them or the link ends. */
 class ClaimedWorker implements LentReader {
+  readonly service: string;
   readonly #channels: ClaimedOffer;
   readonly #object: ObjectSummary;
   readonly #stop = new AbortController();
   onClose: () => void = () => {};
   #isAttached = false;
 
-  constructor(channels: ClaimedOffer, object: ObjectSummary) {
+  constructor(service: string, channels: ClaimedOffer, object: ObjectSummary) {
+    this.service = service;
     this.#channels = channels;
     this.#object = object;
   }

@@ -35,7 +35,7 @@ export class FarWorkers {
     const machines = directory
       .machinesOf(service)
       .filter((machine) => machine !== this.#machine)
-      .map((machine) => ({ machine, used: this.#countOf(service, machine) }))
+      .map((machine) => ({ machine, used: this.countOf(service, machine) }))
       .sort((one, other) => one.used - other.used);
     const found = `no other machine has announced workers of it${this.#absence()}`;
     let failure: unknown = new CudaIpcError(
@@ -55,6 +55,12 @@ export class FarWorkers {
     throw failure;
   }
 
+  /** Workers of a service on a machine that are used here. */
+  countOf(service: string, machine: string): number {
+    return [...this.#workers].filter((it) => it.service === service && it.machine === machine)
+      .length;
+  }
+
   close(reason: CudaIpcError): void {
     for (const worker of this.#workers) worker.abort(reason);
   }
@@ -69,10 +75,5 @@ export class FarWorkers {
       this.#log(`no longer used: ${what}: ${reason}`);
     });
     return worker;
-  }
-
-  #countOf(service: string, machine: string): number {
-    return [...this.#workers].filter((it) => it.service === service && it.machine === machine)
-      .length;
   }
 }

@@ -4,8 +4,9 @@
  * their own, which end with this one.
  */
 import { checkRange } from "../../base/bytes.js";
+import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
-import { limits } from "../../base/limits.js";
+import { defaults, limits } from "../../base/limits.js";
 import { releaseAll } from "../../base/scope.js";
 import type { Hub } from "../../client/hub.js";
 import { encodeBundleIndex } from "../../client/objects/bundle-index.js";
@@ -14,6 +15,7 @@ import { SharedBundle } from "../../client/objects/shared-bundle.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { takePiece } from "../../gpu/transfer/piece-transfer.js";
 import { addressOf } from "../../os/host-memory.js";
+import type { CarriedChannelStatus } from "../../wire/bridge-messages.js";
 import type { MoreMessages } from "../../wire/carried-frames.js";
 import type { CallResult, LinkCall } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
@@ -22,6 +24,7 @@ import type { LentReader, LinkServer } from "../link/link-server.js";
 import type { MachineLink } from "../link/machine-link.js";
 import type { AnnounceRule } from "../local-names.js";
 import { ClaimServer } from "../services/claim-server.js";
+import { IndexAccount, type IndexCharge, indexMemory } from "./index-account.js";
 import { PieceTurns } from "./piece-turns.js";
 import { openAnnounced } from "./stale-object.js";
 
@@ -44,12 +47,20 @@ export interface ExportParts {
   readonly rule: AnnounceRule;
   /** What this machine has announced under a name; nothing else is served. */
   announced(name: string): NameRecord | undefined;
+  /** For the indexes of bundles that all machines copy. */
+  readonly indexes: IndexAccount;
+  /** Has this server while something is open over its link. */
+  readonly serving: Set<ExportServer>;
 }
 
 export class ExportServer implements LinkServer {
   readonly #hub: Hub;
   readonly #link: () => MachineLink;
   readonly #announced: (name: string) => NameRecord | undefined;
+  readonly #serving: Set<ExportServer>;
+  readonly #indexes: IndexAccount;
+  /** Of this machine alone. WHY: it may not take the room of all others. */
+  readonly #ownIndexes = new IndexAccount("bridgeIndexBytesMax", limits.bridgeIndexBytesMax);
   readonly #exports = new Map<number, Export>();
   readonly #channels: ChannelServer;
   readonly #claims: ClaimServer;
@@ -60,10 +71,12 @@ export class ExportServer implements LinkServer {
   #isTied = false;
 
   constructor(parts: ExportParts, link: () => MachineLink) {
-    const { hub, rule, announced } = parts;
+    const { hub, rule, announced, serving, indexes } = parts;
     this.#hub = hub;
     this.#link = link;
     this.#announced = announced;
+    this.#serving = serving;
+    this.#indexes = indexes;
     this.#channels = new ChannelServer(hub, {
       announced,
       add: (message) => this.#add(message),
@@ -71,6 +84,17 @@ export class ExportServer implements LinkServer {
       link,
     });
     this.#claims = new ClaimServer({ hub, rule, channels: this.#channels, link });
+  }
+
+  /** The channels that the other machine reads. */
+  get carried(): readonly CarriedChannelStatus[] {
+    const { machine } = this.#link();
+    return this.#channels.carried.map((it) => ({ ...it, direction: "out", machine }));
+  }
+
+  /** The service of each worker that the other machine uses. */
+  get claimed(): readonly string[] {
+    return this.#claims.services;
   }
 
   async answer(call: LinkCall): Promise<unknown> {
@@ -121,13 +145,33 @@ export class ExportServer implements LinkServer {
       throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot ${attempt}: ${found}`);
     }
     this.#objects += 1;
-    try {
-      const shared = await openAnnounced(attempt, () => this.#hub.openAny(name, { wait: false }));
-      return this.#export(attempt, record, object, shared);
-    } catch (error) {
+    const charges: IndexCharge[] = [];
+    const giveBack = () => {
       this.#objects -= 1;
+      for (const charge of charges) charge[Symbol.dispose]();
+    };
+    try {
+      await this.#chargeIndex(attempt, record, charges);
+      const shared = await openAnnounced(attempt, () => this.#hub.openAny(name, { wait: false }));
+      return this.#export(attempt, record, object, shared, giveBack);
+    } catch (error) {
+      giveBack();
       throw error;
     }
+  }
+
+  /** Waits for room for the index of a bundle. */
+  async #chargeIndex(
+    attempt: string,
+    { descriptor: { content } }: NameRecord,
+    charges: IndexCharge[],
+  ): Promise<void> {
+    if (content.kind !== "bundle") return;
+    const bytes = indexMemory(content);
+    const why = () => "indexes of other bundles take all memory for them (bridgeIndexBytesMax)";
+    const deadline = new Deadline(attempt, {}, defaults.linkTimeoutMs, why);
+    for (const account of [this.#ownIndexes, this.#indexes])
+      charges.push(await account.take(attempt, bytes, deadline));
   }
 
   #export(
@@ -135,6 +179,7 @@ export class ExportServer implements LinkServer {
     record: NameRecord,
     object: number,
     shared: SharedArray | SharedBundle,
+    giveBack: () => void,
   ): CallResult<"export"> {
     try {
       if (shared.object !== object || record.object !== object) {
@@ -149,7 +194,7 @@ export class ExportServer implements LinkServer {
       const id = this.#add({
         ...bytes,
         close: () => {
-          this.#objects -= 1;
+          giveBack();
           shared.close();
         },
       });
@@ -208,7 +253,9 @@ export class ExportServer implements LinkServer {
     if (!link.open) throw new CudaIpcError("CLOSED", `Cannot send "${name}": the link has ended`);
     if (this.#isTied) return;
     this.#isTied = true;
+    this.#serving.add(this);
     link.onEnd(() => {
+      this.#serving.delete(this);
       const open = [...this.#exports.values()];
       this.#exports.clear();
       releaseAll([() => this.#channels.close(), ...open.map((it) => () => it.close())]);

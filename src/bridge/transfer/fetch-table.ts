@@ -7,6 +7,7 @@ import { CudaIpcError, hasCode, messageOf } from "../../base/errors.js";
 import type { Hub } from "../../client/hub.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import type { ObjectSummary } from "../../wire/messages.js";
+import type { CarriedChannel } from "../channels/carried-channel.js";
 import { ChannelTable } from "../channels/channel-table.js";
 import { peerGone } from "../link/machine-link.js";
 import type { Directory } from "../names/directory.js";
@@ -38,6 +39,8 @@ const ATTEMPTS = 5;
 interface Shared {
   readonly fetch: Fetch;
   waiters: number;
+  /** Nobody waited for it any more, so it ends. */
+  isGivenUp: boolean;
 }
 
 export class FetchTable {
@@ -64,6 +67,10 @@ export class FetchTable {
 
   get fetches(): readonly Fetch[] {
     return [...this.#fetches.values()].map(({ fetch }) => fetch);
+  }
+
+  get carried(): readonly CarriedChannel[] {
+    return this.#channels.carried;
   }
 
   /**
@@ -126,6 +133,13 @@ export class FetchTable {
       const deadline = new Deadline(`carry "${record.name}"`, options, Number.POSITIVE_INFINITY);
       return this.#channels.join(record, content, deadline);
     }
+    const earlier = this.#fetches.get(record.name);
+    if (earlier?.isGivenUp === true) {
+      const deadline = new Deadline(`copy "${record.name}"`, options, Number.POSITIVE_INFINITY);
+      const ended = earlier.fetch.done.catch(() => {});
+      // The caller looks again, and finds that it has ended.
+      return deadline.race(ended, () => {});
+    }
     const shared = this.#shared(record, replace);
     const { fetch } = shared;
     const { machine } = fetch.record;
@@ -142,10 +156,11 @@ export class FetchTable {
     } finally {
       stop();
       shared.waiters -= 1;
-      if (shared.waiters === 0)
-        fetch.abort(
-          new CudaIpcError("ABORTED", `Cannot copy "${record.name}": nobody waits for it`),
-        );
+      if (shared.waiters === 0) {
+        shared.isGivenUp = true;
+        const message = `Cannot copy "${record.name}": nobody waits for it`;
+        fetch.abort(new CudaIpcError("ABORTED", message));
+      }
     }
   }
 
@@ -154,7 +169,7 @@ export class FetchTable {
     const found = this.#fetches.get(name);
     if (found !== undefined) return found;
     const fetch = new Fetch(this.#parts, record, replace);
-    const shared = { fetch, waiters: 0 };
+    const shared = { fetch, waiters: 0, isGivenUp: false };
     this.#fetches.set(name, shared);
     const { machine } = record;
     fetch.done.then(

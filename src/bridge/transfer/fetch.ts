@@ -19,6 +19,12 @@ import type { LinkTable } from "../link/link-table.js";
 import type { Directory } from "../names/directory.js";
 import { ByteRanges } from "./byte-ranges.js";
 import { copyParts, type FillRange } from "./copy-parts.js";
+import {
+  type IndexAccount,
+  type IndexCharge,
+  indexMemory,
+  metadataMemory,
+} from "./index-account.js";
 import { RateMeter } from "./rate-meter.js";
 import { type OpenedOver, RemoteObject } from "./remote-object.js";
 
@@ -28,6 +34,8 @@ export interface FetchParts {
   readonly directory: Directory;
   /** Where copies are made. */
   readonly device: string;
+  /** For the indexes of bundles. */
+  readonly indexes: IndexAccount;
 }
 
 type OpenedExport = OpenedOver<CallResult<"export">>;
@@ -41,6 +49,7 @@ export class Fetch {
   readonly #stop = new AbortController();
   readonly #onProgress = new Set<() => void>();
   readonly #rate = new RateMeter(performance.now());
+  #charge: IndexCharge | undefined;
   #doneBytes = 0;
 
   /** @param replace the copy of an earlier object that is to be replaced */
@@ -85,6 +94,7 @@ export class Fetch {
     const { name, machine, object, sharedWith } = this.record;
     const { signal } = this.#stop;
     try {
+      await this.#chargeIndex();
       const { content, byteLength } = await this.#describe();
       using _copy = await this.#parts.hub.putReplica({
         name,
@@ -99,7 +109,19 @@ export class Fetch {
       });
     } finally {
       this.#remote.end();
+      this.#charge?.[Symbol.dispose]();
     }
+  }
+
+  /** WHY before the object is opened: while a copy waits for room, its link may fall silent. */
+  async #chargeIndex(): Promise<void> {
+    const { name, descriptor } = this.record;
+    if (descriptor.content.kind !== "bundle") return;
+    const { signal } = this.#stop;
+    const attempt = `copy "${name}"`;
+    const deadline = new Deadline(attempt, { signal }, Number.POSITIVE_INFINITY);
+    const bytes = indexMemory(descriptor.content);
+    this.#charge = await this.#parts.indexes.take(attempt, bytes, deadline);
   }
 
   /** What the object holds, checked. */
@@ -119,9 +141,14 @@ export class Fetch {
           return { content: { kind: "array", layout }, byteLength };
         }
         if (content.kind !== "bundle") throw this.#wrongKind(content.kind);
+        const { arrayCount } = content;
+        // It may claim more than was announced.
+        const memory = indexMemory({ arrayCount, indexByteLength: opened.indexByteLength });
+        this.#charge?.growTo(memory);
         const index = await this.#index(opened);
+        this.#charge?.growTo(memory + metadataMemory(index, arrayCount));
         const { name } = this.record;
-        const bundle = decodeBundleIndex(name, index, content.arrayCount, byteLength);
+        const bundle = decodeBundleIndex(name, index, arrayCount, byteLength);
         return { content: { kind: "bundle", ...bundle }, byteLength };
       } catch (error) {
         await this.#remote.recover(error);
@@ -175,10 +202,16 @@ export class Fetch {
   /** The other bridge may have answered with another descriptor than it had announced. */
   #check(descriptor: Descriptor): void {
     const { name, machine, descriptor: announced } = this.record;
-    const found = descriptorContradiction(descriptor);
-    const isOther = descriptor.byteLength !== announced.byteLength;
-    if (found === undefined && !isOther) return;
-    const why = found ?? `${descriptor.byteLength} bytes, ${announced.byteLength} were announced`;
+    const isOtherSize = descriptor.byteLength !== announced.byteLength;
+    const [kind, announcedKind] = [descriptor.content.kind, announced.content.kind];
+    const why =
+      descriptorContradiction(descriptor) ??
+      (isOtherSize
+        ? `${descriptor.byteLength} bytes, ${announced.byteLength} were announced`
+        : kind !== announcedKind
+          ? `a ${kind}, a ${announcedKind} was announced`
+          : undefined);
+    if (why === undefined) return;
     throw new CudaIpcError(
       "INVALID_DESCRIPTOR",
       `Cannot copy "${name}" from machine "${machine}": it claims ${why}`,

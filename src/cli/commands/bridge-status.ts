@@ -50,6 +50,12 @@ function print(terminal: Terminal, found: BridgeStatus): void {
     terminal.line(`"${name}" is not announced: machine "${other}" announced it before.`);
   for (const copy of fetches)
     terminal.line(`Copying "${copy.name}" from "${copy.machine}": ${copyWords(copy)}.`);
+  for (const service of found.services) terminal.line(serviceLine(service, machine));
+  if (found.servicesLeftOut > 0)
+    terminal.line(`And ${plural(found.servicesLeftOut, "more service")}.`);
+  for (const channel of found.channels) terminal.line(channelLine(channel));
+  if (found.channelsLeftOut > 0)
+    terminal.line(`And ${plural(found.channelsLeftOut, "more channel")}.`);
   if (names.length === 0) return;
   const rows = names.map((it) => [it.name, sizeWords(it.byteLength), it.machine]);
   const columns = [
@@ -61,4 +67,25 @@ function print(terminal: Terminal, found: BridgeStatus): void {
   terminal.line();
   terminal.line(terminal.style("bold", titles));
   for (const line of lines) terminal.line(line);
+}
+
+function serviceLine(
+  { service, machine, workersUsed }: BridgeStatus["services"][number],
+  own: string,
+): string {
+  const workers = workersUsed === 0 ? "" : `: ${plural(workersUsed, "worker")} in use`;
+  return machine === own
+    ? `Service "${service}" is announced${workers === "" ? "" : `${workers} by other machines`}.`
+    : `Service "${service}" of machine "${machine}"${workers === "" ? "" : `${workers} here`}.`;
+}
+
+function channelLine({
+  name,
+  direction,
+  machine,
+  messages,
+}: BridgeStatus["channels"][number]): string {
+  const way =
+    direction === "in" ? `comes from machine "${machine}"` : `goes to machine "${machine}"`;
+  return `Channel "${name}" ${way}: ${plural(messages, "message")}.`;
 }

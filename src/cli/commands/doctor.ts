@@ -11,6 +11,7 @@ import { machineChecks } from "../doctor/machine-checks.js";
 import { platformChecks } from "../doctor/platform-checks.js";
 import { type Surroundings, surroundingsOfProcess } from "../doctor/surroundings.js";
 import { checkSystem } from "../doctor/system-checks.js";
+import { natsOptionsOfEnvironment } from "../nats-settings.js";
 import type { Style, Terminal } from "../terminal/terminal.js";
 
 interface DoctorOptions {
@@ -66,7 +67,7 @@ async function examine(wanted: string | undefined, context: CommandContext): Pro
       : checkDevice(name, around, context.signal));
     devices.push({ ...report, works: allWork(report.checks) });
   }
-  const machines = await machineChecks(process.env.CUDA_IPC_NATS, context.signal);
+  const machines = await machineChecks(natsOptionsOfEnvironment(process.env), context.signal);
   return {
     ok: allWork(system) && (devices[0]?.works ?? false),
     system,

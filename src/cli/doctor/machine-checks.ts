@@ -3,9 +3,10 @@
  * as a failure of this one.
  */
 import { Deadline } from "../../base/deadline.js";
+import type { NatsOptions } from "../../bridge/names/nats-options.js";
 import { type Check, check, fact } from "./check.js";
 
-const LIMIT_MS = 5000;
+const LIMIT_MS = 15_000;
 const KINDS = { rdma: /^(rc|ud|dc)/, cuda: /^cuda/, tcp: /^tcp/ } as const;
 
 const UNENCRYPTED = [
@@ -13,14 +14,15 @@ const UNENCRYPTED = [
   "use a private network or WireGuard, and choose it with UCX_NET_DEVICES",
 ];
 
-/** @param url of the NATS server, from CUDA_IPC_NATS */
+/** @param nats the server and login, if a server is named */
 export async function machineChecks(
-  url: string | undefined,
+  nats: NatsOptions | undefined,
   signal: AbortSignal,
 ): Promise<Check[]> {
   const ucx = optional(await check("UCX", describeUcx));
-  if (ucx.state !== "ok") return [ucx, await natsCheck(url, signal)];
-  return [{ ...ucx, notes: UNENCRYPTED }, await natsCheck(url, signal)];
+  const server = await natsCheck(nats, signal);
+  if (ucx.state !== "ok") return [ucx, server];
+  return [{ ...ucx, notes: UNENCRYPTED }, server];
 }
 
 async function describeUcx(): Promise<string> {
@@ -33,12 +35,12 @@ async function describeUcx(): Promise<string> {
   return `version ${version} at ${path} has ${kinds.join(", ")}: ${transports.join(", ")}`;
 }
 
-async function natsCheck(url: string | undefined, signal: AbortSignal): Promise<Check> {
-  if (url === undefined || url === "") {
+async function natsCheck(nats: NatsOptions | undefined, signal: AbortSignal): Promise<Check> {
+  if (nats === undefined) {
     const client = optional(await check("NATS", describeClient));
     return client.state === "ok" ? fact("NATS", client.detail) : client;
   }
-  return optional(await check("NATS", () => describeNats(url, signal)));
+  return optional(await check("NATS", () => describeNats(nats, signal)));
 }
 
 async function describeClient(): Promise<string> {
@@ -47,10 +49,10 @@ async function describeClient(): Promise<string> {
   return "its client is installed; no server was tried, because CUDA_IPC_NATS names none";
 }
 
-async function describeNats(url: string, signal: AbortSignal): Promise<string> {
+async function describeNats(nats: NatsOptions, signal: AbortSignal): Promise<string> {
   const { probeNats } = await import("../../bridge/names/probe-nats.js");
   const deadline = new Deadline("try NATS", { signal, timeoutMs: LIMIT_MS }, LIMIT_MS);
-  const { version, roundTripMs } = await probeNats(url, deadline);
+  const { version, roundTripMs } = await probeNats(nats, deadline);
   return `version ${version} stores a name in ${roundTripMs.toFixed(1)} ms`;
 }
 

@@ -3,7 +3,9 @@
  * knows of other machines.
  */
 import type { Deadline } from "../../base/deadline.js";
+import type { ErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError, hasCode, SystemError } from "../../base/errors.js";
+import { defaults } from "../../base/limits.js";
 import { PeerLink, refusedBy } from "../../peer/peer-link.js";
 import {
   type BridgeRequest,
@@ -44,6 +46,8 @@ export async function pullName(
   const stop = () => link.close();
   signal?.addEventListener("abort", stop, { once: true });
   let namesAway = false;
+  let isFetching = false;
+  const silent = () => "this machine's bridge says nothing";
   try {
     signal?.throwIfAborted();
     let limit = deadline;
@@ -55,8 +59,10 @@ export async function pullName(
       namesAway = reply.state === "waiting" && reply.namesAway;
       if (reply.state === "fetching") {
         onProgress?.(reply);
-        if (!isLimited) limit = deadline.withoutTimeout();
+        isFetching = true;
       }
+      // A fetch takes as long as it takes, but a bridge that stands still must not hold us up.
+      if (isFetching && !isLimited) limit = deadline.withTimeout(defaults.bridgeSilenceMs, silent);
       packet = await link.request({ v: VERSION, op: "next" }, limit);
     }
   } catch (error) {
@@ -83,18 +89,23 @@ export async function askForWorker(
   const request: BridgeRequest = { v: VERSION, op: "worker", service, except: [...except] };
   const { bytes } = await link.request(request, deadline);
   const reply = decodePeerMessage("the bridge's answer", workerReplySchema, bytes);
-  if (!reply.ok) throw refusedBy(reply);
+  if (!reply.ok) throw refusal(reply);
   return reply;
 }
 
-/** The usual remedy for a name that is not found is to list those of this machine. */
+/** The usual remedies of these are for one machine. */
+const remedies: { readonly [Code in ErrorCode]?: string } = {
+  NOT_FOUND:
+    "List what machines announce: cuda-ipc bridge status. The bridge of its machine needs " +
+    "--announce with a pattern that matches the name.",
+  UNTRUSTED_PEER:
+    "Something other than a bridge of yours answered, or the network changed a message. Check " +
+    "who may log in to NATS and who can reach the ports of UCX: see docs/machines.md.",
+};
+
 function refusal(reply: Refusal): CudaIpcError {
   const error = refusedBy(reply);
-  if (error.code !== "NOT_FOUND") return error;
-  const remedy =
-    "List what machines announce: cuda-ipc bridge status. The bridge of its machine needs " +
-    "--announce with a pattern that matches the name.";
-  return new CudaIpcError("NOT_FOUND", error.message, { remedy });
+  return new CudaIpcError(error.code, error.message, { remedy: remedies[error.code] });
 }
 
 /** @throws BRIDGE_UNAVAILABLE, TIMEOUT, ABORTED */

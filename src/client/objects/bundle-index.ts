@@ -11,6 +11,7 @@ import { createConstantFile, inspectMemoryFile } from "../../os/memory-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { checked } from "../../wire/codec.js";
 import { type BundleIndex, bundleIndexSchema, DESCRIPTOR_VERSION } from "../../wire/descriptor.js";
+import { countJson } from "./json-counts.js";
 
 export interface BundleContent {
   readonly layouts: ReadonlyMap<string, ArrayLayout>;
@@ -130,26 +131,11 @@ function readIndex(name: string, fd: OwnedFd, byteLength: number): Uint8Array {
   return bytes;
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const OPENING_BRACKET = 0x5b;
-const OPENING_BRACE = 0x7b;
-
-/**
- * Counts lists and objects before they are parsed. WHY: an index of `[],[],[]` takes memory many
- * times its own size, and a full heap ends the process.
- */
+/** Checks the number of lists and objects before they are parsed. */
 function checkContainers(name: string, bytes: Uint8Array, arrayCount: number): void {
   // The index, its metadata and its list; for each array an object, its shape and its strides.
   const most = 3 + 3 * arrayCount;
-  let found = 0;
-  let inString = false;
-  for (let at = 0; at < bytes.byteLength; at += 1) {
-    const byte = bytes[at];
-    if (byte === QUOTE) inString = !inString;
-    else if (inString) at += byte === BACKSLASH ? 1 : 0;
-    else if (byte === OPENING_BRACKET || byte === OPENING_BRACE) found += 1;
-  }
+  const found = countJson(bytes).containers;
   if (found > most) {
     const claimed = `${arrayCount} arrays were claimed, which need at most ${most}`;
     throw refused(name, `its index has ${found} lists and objects, but ${claimed}`);

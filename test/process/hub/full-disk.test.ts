@@ -1,47 +1,13 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { statfsSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
-import { TestFolder } from "../../support/test-folder.js";
+import { SmallDisk } from "../../support/small-disk.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 
 const ARRAY = { dtype: "uint8", shape: [1] } as const;
-
-/** A folder on a small disk. */
-class SmallDisk implements Disposable {
-  readonly folder = new TestFolder();
-  readonly skip: string | false;
-
-  constructor(size: string) {
-    const { path } = this.folder;
-    const mounted =
-      spawnSync("mount", ["-t", "tmpfs", "-o", `size=${size},mode=0700`, "none", path]).status ===
-      0;
-    this.skip = !mounted && "no disk can be mounted here";
-  }
-
-  /** Fills the disk. */
-  fill(): void {
-    const { path } = this.folder;
-    for (let bytes = 64 * 1024; bytes >= 1; bytes = Math.floor(bytes / 2)) {
-      try {
-        for (;;) writeFileSync(this.folder.file("filler"), new Uint8Array(bytes), { flag: "a" });
-      } catch (error) {
-        if (!(error instanceof Error && "code" in error && error.code === "ENOSPC")) throw error;
-      }
-    }
-    assert.equal(statfsSync(path).bavail, 0);
-  }
-
-  [Symbol.dispose](): void {
-    if (this.skip === false) spawnSync("umount", ["-l", this.folder.path]);
-    this.folder[Symbol.dispose]();
-  }
-}
 
 describe("a hub on a disk that is full", { skip: skipUnlessRoot }, () => {
   checkLeaks();

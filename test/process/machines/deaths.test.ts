@@ -175,7 +175,17 @@ describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => 
     third.catch(() => {});
     await until("it is fetched again", async () => (await site.hubOfOther.list()).length > 0);
     alone.abort();
+    // Comes while the copy that nobody waits for still ends.
+    const fourth = site.hubOfOther.open("large", { from: "any", dtype: "uint8" });
     await assert.rejects(third, { code: "ABORTED" });
+    (await soon("the next copy is there", fourth)).close();
+    await site.hubOfOther.remove("large");
+    const last = new AbortController();
+    const fifth = site.hubOfOther.open("large", { from: "any", signal: last.signal });
+    fifth.catch(() => {});
+    await until("it is fetched again", async () => (await site.hubOfOther.list()).length > 0);
+    last.abort();
+    await assert.rejects(fifth, { code: "ABORTED" });
     await isAbsent(site.hubOfOther);
     await site.other.says("not copied");
   });

@@ -131,6 +131,22 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
     await assert.rejects(openBait(bundle, garbage), { code: /^INVALID_/ });
   });
 
+  it("refuses an index that would take the memory of the bridge, before it is parsed", async () => {
+    const million = hostBundle(limits.bundleArraysMax, limits.bundleIndexBytesMax);
+    const claiming = serving(million, neverSent, limits.bundleIndexBytesMax);
+    const refusal = { code: "LIMIT_EXCEEDED", message: /\(bridgeIndexBytesMax\)/ } as const;
+    await assert.rejects(openBait(million, claiming), refusal);
+    // Few arrays, and very many short texts.
+    const metadata = Object.fromEntries(Array.from({ length: 700_000 }, (_, i) => [i, ""]));
+    const index = Buffer.from(JSON.stringify({ version: 1, metadata, arrays: [] }));
+    const texts = hostBundle(1, index.byteLength);
+    const send: Parameters<typeof serving>[1] = (link, call) => {
+      const { byteOffset, byteLength } = call;
+      return sending(index.subarray(byteOffset, byteOffset + byteLength))(link, call);
+    };
+    await assert.rejects(openBait(texts, serving(texts, send, index.byteLength)), refusal);
+  });
+
   it("publishes no array whose bytes have another seal", async () => {
     const opening = openBait(
       bytesOf(SIZE),

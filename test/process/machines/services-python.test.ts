@@ -1,18 +1,13 @@
 /** A worker and a client in Python, each with the other side on another machine. */
 import assert from "node:assert/strict";
-import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
-import { once } from "node:events";
 import { describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
 import { connectService } from "../../../src/service/service-client.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
+import { PythonProgram } from "../../support/python-program.js";
 import { noPytest } from "../../support/run-pytest.js";
-import { soon, until } from "../../support/until.js";
 import { ask, SERVICE, startWorker } from "../service/service-rig.js";
-
-const SOURCES = fileURLToPath(new URL("../../../../python/src", import.meta.url));
 
 const WORKER = `
 import array, os, sys, cuda_ipc
@@ -49,47 +44,6 @@ with cuda_ipc.connect(sys.argv[1], start=False) as hub:
             print(late, flush=True)
 `;
 
-class PythonProcess implements AsyncDisposable {
-  readonly #child: ChildProcessWithoutNullStreams;
-  readonly #closed: Promise<unknown>;
-  said = "";
-  complaint = "";
-
-  constructor(program: string, socket: string) {
-    const env = { ...process.env, PYTHONPATH: SOURCES, PYTHONDONTWRITEBYTECODE: "1" };
-    const python = process.env.PYTHON ?? "python3";
-    this.#child = spawn(python, ["-c", program, socket], { env });
-    this.#closed = once(this.#child, "close");
-    this.#child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      this.said += text;
-    });
-    this.#child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      this.complaint += text;
-    });
-  }
-
-  get hasEnded(): boolean {
-    return this.#child.exitCode !== null || this.#child.signalCode !== null;
-  }
-
-  async says(text: string): Promise<void> {
-    await until(`Python says "${text}"`, () => {
-      assert.ok(!this.hasEnded || this.said.includes(text), this.complaint);
-      return this.said.includes(text);
-    });
-  }
-
-  async ended(): Promise<void> {
-    await soon("Python ends", this.#closed);
-    assert.equal(this.#child.exitCode, 0, this.complaint);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#child.kill("SIGKILL");
-    await this.#closed;
-  }
-}
-
 describe("a service across machines", { skip: skipWithoutEngines || noPytest }, () => {
   it("has workers and clients in Python", async () => {
     await using nats = await TestNats.start();
@@ -97,7 +51,7 @@ describe("a service across machines", { skip: skipWithoutEngines || noPytest }, 
     await using other = await TestMachine.start("other", nats);
     await using hubOfOther = await other.connect();
     {
-      await using worker = new PythonProcess(WORKER, one.hub.socket);
+      await using worker = new PythonProgram(WORKER, one.hub.socket);
       await worker.says("ready");
       await using client = connectService(hubOfOther, SERVICE, { machine: "any" });
       for (const id of [1, 2, 3]) assert.equal((await ask(client, { id })).id, id);
@@ -105,7 +59,7 @@ describe("a service across machines", { skip: skipWithoutEngines || noPytest }, 
     await using _worker = await startWorker(one.hub.socket, SERVICE, {
       sharing: { machines: true },
     });
-    await using client = new PythonProcess(CLIENT, other.hub.socket);
+    await using client = new PythonProgram(CLIENT, other.hub.socket);
     await client.says("answered");
     await client.says("far only");
     await client.ended();

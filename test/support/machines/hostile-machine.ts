@@ -48,12 +48,18 @@ export class HostileMachine {
     });
   }
 
-  static async start(nats: Pick<TestNats, "url">, name = "hostile"): Promise<HostileMachine> {
+  /** @param meet answers to the request for a link; by default as a bridge does */
+  static async start(
+    nats: Pick<TestNats, "url">,
+    name = "hostile",
+    meet?: (machine: HostileMachine, request: Uint8Array) => Promise<Uint8Array>,
+  ): Promise<HostileMachine> {
     const deadline = new Deadline("connect", {}, 10_000);
     const options = { url: nats.url, bucket: "cuda-ipc" };
     const store = await NatsStore.connect(options, name, deadline, () => {});
     const hostile = new HostileMachine(name, store, UcxContext.open());
-    const { instance } = hostile;
+    const instance = meet === undefined ? hostile.instance : randomUUID();
+    if (meet !== undefined) store.serve(`link.${instance}`, (request) => meet(hostile, request));
     const record = {
       v: 1,
       machine: name,

@@ -1,21 +1,39 @@
 /** A "machine": a hub in its own folder, and a bridge as the command line starts it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import type { defaults } from "../../../src/base/limits.js";
 import type { ConnectOptions } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { TestHub, type TestHubOptions } from "../test-hub.js";
 import { soon, until } from "../until.js";
+import { type BridgeOrder, type NumberedOrder, orderFile, reachedFile } from "./bridge-orders.js";
 import type { TestNats } from "./test-nats.js";
 
 const PROGRAM = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
+const INSIDE = new URL("./inside-bridge.js", import.meta.url).href;
+
+export type BridgeLimits = { readonly [Name in keyof typeof defaults]?: number };
 
 export interface TestMachineOptions {
   readonly args?: readonly string[];
+  /** Other limits than `defaults` for the bridge. */
+  readonly limits?: BridgeLimits;
   readonly env?: Readonly<Record<string, string>>;
   readonly hub?: TestHubOptions;
+  /** A file to which the bridge writes its log. Then the test cannot read it. */
+  readonly logTo?: string;
   /** A command that runs the bridge, such as `ip netns exec`. */
   readonly within?: readonly string[];
 }
@@ -27,6 +45,7 @@ export class TestMachine {
   readonly #options: TestMachineOptions;
   #bridge: ChildProcess | undefined;
   #log = "";
+  #orders = 0;
 
   private constructor(
     name: string,
@@ -66,21 +85,31 @@ export class TestMachine {
     return this.#bridge?.pid ?? 0;
   }
 
-  startBridge(more: readonly string[] = []): void {
-    const { args = [], env = {}, within = [] } = this.#options;
+  /** @param limits instead of those of the machine */
+  startBridge(more: readonly string[] = [], limits = this.#options.limits): void {
+    const { args = [], env = {}, within = [], logTo } = this.#options;
     const bridge = ["bridge", "--machine", this.name, "--nats", this.#nats.url, ...args, ...more];
     const words = [...within, process.execPath, PROGRAM, ...bridge, "--socket", this.hub.socket];
     // WHY tcp: machines share no memory.
-    const environment: NodeJS.ProcessEnv = { ...process.env, UCX_TLS: "tcp", ...env };
+    const environment: NodeJS.ProcessEnv = {
+      ...process.env,
+      UCX_TLS: "tcp",
+      CUDA_IPC_TEST_LIMITS: JSON.stringify(limits ?? {}),
+      CUDA_IPC_TEST_ORDERS: this.hub.folder.path,
+      ...env,
+      NODE_OPTIONS: [env.NODE_OPTIONS, `--import=${INSIDE}`].join(" "),
+    };
     delete environment.NODE_TEST_CONTEXT;
+    const log = logTo === undefined ? undefined : openSync(logTo, "a");
     const child = spawn(words[0] as string, words.slice(1), {
       env: environment,
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: ["ignore", log ?? "pipe", "pipe"],
     });
+    if (log !== undefined) closeSync(log);
     this.#bridge = child;
     this.#log = "";
     for (const stream of [child.stdout, child.stderr])
-      stream.setEncoding("utf8").on("data", (text: string) => {
+      stream?.setEncoding("utf8").on("data", (text: string) => {
         this.#log += text;
       });
   }
@@ -99,7 +128,9 @@ export class TestMachine {
   }
 
   async bridged(): Promise<void> {
-    await this.says("is bridged by");
+    if (this.#options.logTo === undefined) return this.says("is bridged by");
+    const answers = async () => (await this.run("bridge", "status")).code === 0;
+    await until(`the bridge of ${this.name} answers`, answers);
   }
 
   /** Runs a command of the command line on this machine. */
@@ -131,6 +162,28 @@ export class TestMachine {
   async killBridge(): Promise<void> {
     this.signalBridge("SIGKILL");
     await this.bridgeEnded();
+  }
+
+  /** Lets the bridge stop or die at a later step. */
+  order(order: BridgeOrder): void {
+    const { path } = this.hub.folder;
+    rmSync(reachedFile(path), { force: true });
+    this.#orders += 1;
+    const numbered: NumberedOrder = { ...order, number: this.#orders };
+    // WHY renamed: the bridge must not read a half of it.
+    writeFileSync(`${orderFile(path)}.new`, JSON.stringify(numbered));
+    renameSync(`${orderFile(path)}.new`, orderFile(path));
+  }
+
+  /** The step at which the bridge has carried out its order, if it has. */
+  get reached(): string | undefined {
+    const path = reachedFile(this.hub.folder.path);
+    return existsSync(path) ? readFileSync(path, "utf8") : undefined;
+  }
+
+  /** Takes back an order that was not carried out. */
+  recall(): void {
+    rmSync(orderFile(this.hub.folder.path), { force: true });
   }
 
   /** Descriptors that the bridge has open. */

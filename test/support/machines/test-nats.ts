@@ -61,13 +61,13 @@ export class TestNats {
     this.#folder[Symbol.dispose]();
   }
 
-  /** A refused login is an answer, too. */
+  /** A refused login or certificate is an answer, too. */
   async #answers(): Promise<boolean> {
     try {
       await (await connect({ servers: this.url, reconnect: false })).close();
       return true;
     } catch (error) {
-      return /authoriz/i.test(String(error));
+      return /authoriz|certificate|tls/i.test(String(error));
     }
   }
 }

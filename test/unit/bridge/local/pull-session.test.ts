@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError, hasCode } from "../../../../src/base/errors.js";
+import { defaults } from "../../../../src/base/limits.js";
 import { PullSession } from "../../../../src/bridge/local/pull-session.js";
 import type { FetchTable, PullOptions } from "../../../../src/bridge/transfer/fetch-table.js";
 import type { PeerClient } from "../../../../src/peer/peer-listener.js";
@@ -43,5 +44,26 @@ describe("PullSession", () => {
     await until("it is refused", () => refusals.length > 0);
     assert.equal(refusals.length, 1);
     asked.end();
+  });
+
+  it("repeats its last answer to a process that asks while nothing happens", (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const sent: unknown[] = [];
+    const client = { send: (message: unknown) => sent.push(message) } as unknown as PeerClient;
+    const pull = (_: string, { onState }: PullOptions) => {
+      onState(fetching);
+      return new Promise(() => {});
+    };
+    const request = { v: 1, op: "pull", name: "x", wait: true } as const;
+    const session = new PullSession(client, { pull } as unknown as FetchTable, request);
+    t.mock.timers.tick(60_000);
+    assert.equal(sent.length, 1, "it is not asked");
+    session.next();
+    t.mock.timers.tick(defaults.bridgeSilenceMs / 2);
+    assert.deepEqual(sent, Array(2).fill({ v: 1, ok: true, ...fetching }));
+    session.next();
+    session.end();
+    t.mock.timers.tick(60_000);
+    assert.equal(sent.length, 2, "it waits no longer");
   });
 });

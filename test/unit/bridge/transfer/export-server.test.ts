@@ -4,6 +4,7 @@ import { limits } from "../../../../src/base/limits.js";
 import type { LentReader } from "../../../../src/bridge/link/link-server.js";
 import type { MachineLink } from "../../../../src/bridge/link/machine-link.js";
 import { type ExportParts, ExportServer } from "../../../../src/bridge/transfer/export-server.js";
+import { IndexAccount } from "../../../../src/bridge/transfer/index-account.js";
 import { PieceTurns } from "../../../../src/bridge/transfer/piece-turns.js";
 import { addressOf } from "../../../../src/os/host-memory.js";
 import type { CarriedMessage } from "../../../../src/wire/carried-frames.js";
@@ -62,6 +63,8 @@ function served() {
   const parts = {
     hub,
     rule: {},
+    serving: new Set(),
+    indexes: new IndexAccount("x", 0),
     announced: (name: string) => ({ name, object: OBJECT, descriptor: hostArray }),
   } as unknown as ExportParts;
   const server = new ExportServer(parts, () => link);

@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { PeerCertificate, ConnectionOptions as TlsOptions } from "node:tls";
+import { loadNats } from "../../../../src/bridge/names/load-nats.js";
+import { connectionOptions } from "../../../../src/bridge/names/nats-options.js";
+
+/** Whether a bridge of this URL takes a server with a certificate for this name or address. */
+async function accepts(url: string, host: string, subjectaltname: string): Promise<boolean> {
+  const { transport } = await loadNats();
+  const options = { url, bucket: "b", caFile: "/ca" };
+  const tls = connectionOptions(transport, options, "test").tls as TlsOptions;
+  const certificate = { subject: { CN: "x" }, subjectaltname } as unknown as PeerCertificate;
+  return tls.checkServerIdentity?.(host, certificate) === undefined;
+}
+
+describe("connectionOptions", () => {
+  it("checks the certificate of a server that was named by its address", async () => {
+    // For an address, Node is told no host, and says "localhost".
+    const of = (url: string, names: string) => accepts(url, "localhost", names);
+    assert.equal(await of("tls://10.0.0.1:4222", "IP Address:10.0.0.1"), true);
+    assert.equal(await of("tls://user:pass@[fd00::1]:4222", "IP Address:fd00::1"), true);
+    assert.equal(await of("tls://10.0.0.1,10.0.0.2:9", "IP Address:10.0.0.2"), true);
+    assert.equal(await of("tls://10.0.0.1:4222", "IP Address:10.0.0.3"), false);
+    assert.equal(await of("tls://10.0.0.1:4222", "DNS:localhost"), false);
+    assert.equal(await of("tls://localhost,10.0.0.1", "DNS:localhost"), true);
+    assert.equal(await of("tls://localhost,10.0.0.1", "IP Address:10.0.0.1"), false);
+  });
+
+  it("leaves the check of a server's name to Node", async () => {
+    const of = (names: string) => accepts("tls://nats.example", "nats.example", names);
+    assert.equal(await of("DNS:nats.example"), true);
+    assert.equal(await of("DNS:other.example"), false);
+  });
+});

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { natsOptionsOfEnvironment } from "../../../src/cli/nats-settings.js";
+
+describe("natsOptionsOfEnvironment", () => {
+  it("has the server and the login that the variables name", () => {
+    assert.deepEqual(
+      natsOptionsOfEnvironment({
+        CUDA_IPC_NATS: "nats://10.0.0.1",
+        CUDA_IPC_NATS_BUCKET: "ours",
+        CUDA_IPC_NATS_USER: "alice",
+        CUDA_IPC_NATS_PASSWORD: "secret",
+        CUDA_IPC_NATS_TOKEN: "token",
+        CUDA_IPC_NATS_CREDS: "/creds",
+        CUDA_IPC_NATS_NKEY: "/nkey",
+        CUDA_IPC_NATS_TLS_CA: "/ca",
+        CUDA_IPC_NATS_TLS_CERT: "/cert",
+        CUDA_IPC_NATS_TLS_KEY: "/key",
+      }),
+      {
+        url: "nats://10.0.0.1",
+        bucket: "ours",
+        user: "alice",
+        password: "secret",
+        token: "token",
+        credsFile: "/creds",
+        nkeyFile: "/nkey",
+        caFile: "/ca",
+        certFile: "/cert",
+        keyFile: "/key",
+      },
+    );
+  });
+
+  it("uses the usual bucket, and a password only for a user", () => {
+    const found = natsOptionsOfEnvironment({ CUDA_IPC_NATS: "x", CUDA_IPC_NATS_PASSWORD: "y" });
+    assert.deepEqual([found?.bucket, found?.password], ["cuda-ipc", undefined]);
+  });
+
+  it("has nothing if no server is named", () => {
+    for (const CUDA_IPC_NATS of [undefined, ""])
+      assert.equal(natsOptionsOfEnvironment({ CUDA_IPC_NATS }), undefined);
+  });
+});
