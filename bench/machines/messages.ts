@@ -14,8 +14,8 @@ const BYTES = 8;
 const RATIO_MAX = 1.5;
 const LATE = { timeoutMs: 20_000 };
 const CHANNEL = { byteLength: BYTES, slots: 16 } as const;
-/** A look at the hub each second, the record of the machine in NATS, and the link's greetings. */
-const IDLE_CPU_PERCENT_MAX = 2;
+/** The records of the machines in NATS, and the greetings of links. */
+const IDLE_CPU_PERCENT_MAX = 1;
 
 export interface MessageOptions {
   readonly roundTrips: number;

@@ -71,7 +71,9 @@ export class Looking {
     const stop = new AbortController();
     try {
       // What fails is told by the next look.
-      const soon = () => this.soon();
+      const soon = () => {
+        if (!stop.signal.aborted) this.soon();
+      };
       this.#parts.changed(since, stop.signal).then(soon, soon);
       await this.#pause(PAUSE_MS_MAX, () => this.#wanted !== undefined);
     } finally {

@@ -32,8 +32,8 @@ let opened: QuickMac | undefined;
 let isMissing = false;
 
 /**
- * The AES-256-GMAC of memory, computed on the thread pool. A key has 32 bytes, and is used once with
- * each nonce. SAFETY: the memory stays mapped until this resolves; at most 2 GiB.
+ * The AES-256-GMAC of memory, computed on the thread pool. A key has 32 bytes, and is used once
+ * with each nonce. SAFETY: the memory stays mapped until this resolves; at most 2 GiB.
  */
 export async function macAt(
   key: Uint8Array,

@@ -92,7 +92,6 @@ export class MachineLink {
     return this.#seal.bytes;
   }
 
-  /** When something last came from the other side. */
   get heardMs(): number {
     return this.#liveness.heardMs;
   }
@@ -290,8 +289,8 @@ export class MachineLink {
       await this.#sendAnswer({ id, ok: true, result: await this.server.answer(call) });
     } catch (error) {
       const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
-      const message = messageOf(error).slice(0, 1024);
-      await this.#sendAnswer({ id, ok: false, error: { code, message } });
+      const told = { code, message: messageOf(error).slice(0, 1024) };
+      await this.#sendAnswer({ id, ok: false, error: told });
     } finally {
       this.#answering -= 1;
     }

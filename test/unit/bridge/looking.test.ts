@@ -26,9 +26,12 @@ function looking(t: TestContext, look: () => unknown = () => true): Rig {
         rig.looks += 1;
         return (await look()) !== false;
       },
-      changed: async (since) => {
+      changed: async (since, signal) => {
         if (since === undefined || since < rig.position) return rig.position;
-        return new Promise((resolve) => rig.waiting.push({ since, resolve }));
+        return new Promise((resolve, reject) => {
+          rig.waiting.push({ since, resolve });
+          signal.addEventListener("abort", () => reject(signal.reason));
+        });
       },
     }),
     pass: async (ms: number) => {
@@ -107,6 +110,9 @@ describe("Looking", () => {
     await rig.pass(defaults.bridgeLookMs);
     await rig.pass(PAUSE_MS_MAX);
     assert.equal(rig.looks, 3);
+    await rig.pass(defaults.bridgeLookMs);
+    await rig.pass(PAUSE_MS_MAX - 1);
+    assert.equal(rig.looks, 3, "the end of a wait was taken for a change");
     await rig.looking.close();
   });
 
