@@ -48,7 +48,7 @@ async function watchSteps(folder: string): Promise<void> {
     import("../../../src/bridge/names/nats-store.js"),
     import("../../../src/client/hub.js"),
   ]);
-  watch(MachineLink.prototype, "callForBytes", (given) => `the call ${opOf(given)}`);
+  watch(MachineLink.prototype, "call", (given) => `the call ${opOf(given)}`);
   watch(ExportServer.prototype, "answer", (given) => `the answer to ${opOf(given)}`);
   watch(NatsStore.prototype, "ask", () => "the question over NATS");
   for (const method of ["openAny", "openChannel", "putReplica", "createCarriedChannel"])
