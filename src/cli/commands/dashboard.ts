@@ -62,6 +62,7 @@ async function dashboard(options: DashboardOptions, context: CommandContext): Pr
       if (!hasCode(error, "TIMEOUT") && !hasCode(error, "ABORTED")) printErrors(terminal, error);
     },
   });
+  feed.begin();
   terminal.line(`The dashboard is at http://${webAddressText(server.address)}${access.firstPath}`);
   if (!isLoopback(address))
     terminal.note("warning: other machines can reach it, and its traffic is not encrypted");

@@ -1,6 +1,6 @@
 /**
  * What open pages are sent: all that is shared, then once a second what has changed. All pages
- * share one look at the hub, and nobody looks while no page is open.
+ * share one look at the hub. After the first look nobody looks while no page is open.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { printable } from "../../base/printable.js";
@@ -18,6 +18,8 @@ import { recordLook } from "./recorded-looks.js";
 const INTERVAL_MS = 1000;
 /** WHY: the mean since the last page was closed is no rate of now. */
 const RATE_MS_MAX = 5 * INTERVAL_MS;
+/** A page that has just been opened shows a look of this age until the next one is there. */
+const OLD_MS_MAX = 10 * INTERVAL_MS;
 /** Objects in one event, so that a page draws the first ones early and little is buffered. */
 const OBJECTS_PER_EVENT = 1000;
 
@@ -34,15 +36,21 @@ export class LiveFeed {
     this.#signal = signal;
   }
 
+  /** Looks once. WHY before a page is open: the first look lists everything, and takes longest. */
+  begin(): void {
+    // What fails is told by the next look.
+    this.#latest().catch(() => {});
+  }
+
   /** Writes server-sent events until the signal is aborted. @throws what `write` throws */
   async run(write: (text: string) => Promise<void>, signal: AbortSignal): Promise<void> {
     const sent = new Map<number, WatchedObject>();
+    let ageMsMax = OLD_MS_MAX;
     while (!signal.aborted) {
-      const look = await this.#latest();
+      const look = await this.#latest(ageMsMax);
+      ageMsMax = INTERVAL_MS / 2;
       for (const event of eventsOf(look, sent)) await write(eventText(event));
-      // Rates need two looks.
-      const pauseMs = look.rates === undefined ? INTERVAL_MS * 0.6 : INTERVAL_MS;
-      await sleep(pauseMs, undefined, { signal }).catch(() => {});
+      await sleep(pauseAfter(look), undefined, { signal }).catch(() => {});
     }
   }
 
@@ -59,9 +67,9 @@ export class LiveFeed {
     return disconnectClient(this.#watch, query, signal);
   }
 
-  #latest(): Promise<Look> {
+  #latest(ageMsMax = INTERVAL_MS / 2): Promise<Look> {
     const ageMs = performance.now() - (this.#look?.snapshot.monotonicMs ?? 0);
-    if (this.#look !== undefined && ageMs < INTERVAL_MS / 2) return Promise.resolve(this.#look);
+    if (this.#look !== undefined && ageMs < ageMsMax) return Promise.resolve(this.#look);
     this.#looking ??= this.#lookOnce().finally(() => {
       this.#looking = undefined;
     });
@@ -79,6 +87,12 @@ export class LiveFeed {
     recordLook(this.#history, this.#look);
     return this.#look;
   }
+}
+
+function pauseAfter({ snapshot, rates }: Look): number {
+  if (performance.now() - snapshot.monotonicMs > INTERVAL_MS) return 0;
+  // Rates need two looks.
+  return rates === undefined ? INTERVAL_MS * 0.6 : INTERVAL_MS;
 }
 
 /** A server-sent event. Names of programs and the like cannot reverse the text beside them. */

@@ -69,6 +69,27 @@ describe("LiveFeed", () => {
     assert.equal(looks(), 1);
   });
 
+  it("shows a page that is opened soon what the first look found, and then what is new", async () => {
+    const now = performance.now();
+    const { feed, looks } = feedOf([
+      snapshotOf({ monotonicMs: now - 2000, objects: many(1) }),
+      snapshotOf({ monotonicMs: now, objects: many(2) }),
+    ]);
+    feed.begin();
+    const closed = new AbortController();
+    const seen: number[][] = [];
+    await feed.run(async (text) => {
+      const { objects } = JSON.parse(text.slice("data: ".length));
+      seen.push([looks(), objects.length]);
+      if (seen.length === 2) closed.abort();
+    }, closed.signal);
+    // The second time nothing that the page has is the same object.
+    assert.deepEqual(seen, [
+      [1, 1],
+      [2, 2],
+    ]);
+  });
+
   for (const [pauseMs, isKnown] of [
     [2000, true],
     [60_000, false],
