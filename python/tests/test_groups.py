@@ -141,7 +141,7 @@ def test_what_rank_0_refuses(path):
             client.settimeout(LIMIT)
             client.connect(path)
             client.send(packet)
-            assert b'"ok": false' in client.recv(4096)
+            assert b'"ok":false' in client.recv(4096)
             assert client.recv(4096) == b""
     second = Group.join(path=path, rank=1, size=2)
     with first(), second:
