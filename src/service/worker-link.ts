@@ -98,8 +98,8 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
   }
 
   /**
-   * Sends an outcome without data, in the slot of `reply` if its handler has loaned one. Does nothing
-   * if the request was answered before or the link has ended.
+   * Sends an outcome without data, in the slot of `reply` if its handler has loaned one. Does
+   * nothing if the request was answered before or the link has ended.
    *
    * WHY in that slot: one that a stream may write to would be passed over. The client has not
    * reckoned with a message more, and the answer could wait until it releases another reply.

@@ -45,7 +45,8 @@ export class HostileWorld {
    * session has ended.
    */
   readonly #unwaited: string[] = [];
-  readonly #hostileWaits = new Set<number>();
+  /** The ids of its requests that wait. Requests of different operations may have the same id. */
+  readonly #hostileWaits: number[] = [];
   #greeted = false;
   #alive = true;
   #works = 0;
@@ -73,7 +74,7 @@ export class HostileWorld {
       this.rig.result(this.hostile, "hello", { client: { version: "0", program: "hostile" } });
     this.#greeted = greet;
     this.#alive = true;
-    this.#hostileWaits.clear();
+    this.#hostileWaits.length = 0;
     this.#numbers.length = 0;
     for (const { object, leases } of this.#objects)
       this.#learn(object, ...leases.map(({ lease }) => lease));
@@ -280,19 +281,19 @@ export class HostileWorld {
     assert.equal(stops, 0);
     this.counts[ok ? "answered" : "refused"] += 1;
     if (request.op === "bye" && ok) this.#alive = false;
-    const waits = request.op === "open" && request.wait && answer === undefined;
+    const waits = mayWait(request) && answer === undefined;
     assert.ok(answer !== undefined || waits, `"${request.op}" has no answer`);
     for (const other of [...answered]) {
       if (other === answer) continue;
       if (other.connection === this.hostile) {
-        assert.ok(
-          this.#hostileWaits.delete(other.reply.id),
-          `request ${other.reply.id} was answered but was not open`,
-        );
-        if (other.reply.ok) this.#learn((other.reply.result as ResultOf<"open">).lease);
+        const at = this.#hostileWaits.indexOf(other.reply.id);
+        assert.ok(at >= 0, `request ${other.reply.id} was answered but was not open`);
+        this.#hostileWaits.splice(at, 1);
+        const { lease } = (other.reply.ok ? other.reply.result : {}) as Partial<ResultOf<"open">>;
+        if (lease !== undefined) this.#learn(lease);
       } else this.#judgeGrant(other, ok && request.op === "publish");
     }
-    if (waits) this.#hostileWaits.add(request.id);
+    if (waits) this.#hostileWaits.push(request.id);
     if (!answer?.reply.ok) return;
     if (request.op === "remove") {
       for (const object of this.#objects)
@@ -330,4 +331,10 @@ export class HostileWorld {
   #learn(...numbers: readonly number[]): void {
     this.#numbers.push(...numbers);
   }
+}
+
+/** Whether the hub may answer it later. */
+function mayWait(request: Request): boolean {
+  const { op } = request;
+  return op === "drain" || ((op === "open" || op === "changes") && request.wait === true);
 }
