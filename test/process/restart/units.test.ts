@@ -76,7 +76,8 @@ describe("the units in deploy", () => {
     }
     const settings = readFileSync("deploy/bridge.env", "utf8");
     const options = /^BRIDGE_OPTIONS=(.*)$/m.exec(settings)?.[1]?.match(/--[\w-]+/g) ?? [];
-    const command = readFileSync("src/cli/commands/bridge.ts", "utf8");
+    const sources = ["commands/bridge.ts", "nats-settings.ts"];
+    const command = sources.map((name) => readFileSync(`src/cli/${name}`, "utf8")).join("");
     assert.ok(options.length > 0);
     for (const option of options) assert.ok(command.includes(`"${option} <`), option);
     for (const [, name] of settings.matchAll(/^(CUDA_IPC_\w+)=/gm))
