@@ -1,4 +1,4 @@
-/** What of this machine's hub others may see. */
+/** The objects of this machine's hub that the bridge shows to other machines. */
 import { linkNameOf } from "../service/service-names.js";
 import { MACHINES_VERSION, type NameRecord } from "../wire/machine-records.js";
 import type { ObjectSummary } from "../wire/messages.js";

@@ -70,7 +70,7 @@ export class Looking {
   async #untilChanged(since: number): Promise<void> {
     const stop = new AbortController();
     try {
-      // What fails is told by the next look.
+      // After an error, too: the next look meets the same error and reports it.
       const soon = () => {
         if (!stop.signal.aborted) this.soon();
       };

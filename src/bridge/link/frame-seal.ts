@@ -29,7 +29,7 @@ const HEAD_BYTES_MAX = limits.messageBytesMax + 8 * 1024;
 export const FRAME_BYTES_MAX = START_BYTES + HEAD_BYTES_MAX + limits.carriedInlineBytes + MAC_BYTES;
 const NO_BYTES = new Uint8Array(0);
 
-/** What a frame holds, copied out of it. */
+/** The content of a frame, in memory of its own. */
 export interface FrameContent {
   /** A call or an answer as JSON in UTF-8, or the words of src/wire/carried-frames.ts. */
   readonly head: Uint8Array;

@@ -1,4 +1,4 @@
-/** What each side of a link does for the other one. */
+/** The calls that a bridge answers over a link. Both sides of a link answer calls. */
 import type { ChannelReader } from "../../channel/channel-reader.js";
 import type { MoreMessages } from "../../wire/carried-frames.js";
 import type { LinkCall } from "../../wire/link-messages.js";

@@ -13,7 +13,7 @@ export interface LivenessEvents {
   onDead(found: string): void;
   /** Whether the link is used, although nothing may be sent for a long time. */
   isUsed(): boolean;
-  /** Lets the other side answer. */
+  /** Lets the other side answer. If it does not, it counts as silent, which ends the link. */
   greet(): void;
 }
 

@@ -17,7 +17,7 @@ export class PullSession {
   readonly #client: PeerClient;
   readonly #stop = new AbortController();
   #news: PullState | undefined;
-  /** What was sent last. */
+  /** The latest state that the client was told. */
   #told: PullState | undefined;
   /** The last news, if it was of a wait. */
   #waiting: (PullState & { readonly state: "waiting" }) | undefined;

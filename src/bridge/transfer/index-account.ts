@@ -113,7 +113,7 @@ export class IndexAccount {
   }
 }
 
-/** What one copy has taken. */
+/** The memory that one copy has taken from the account. */
 export class IndexCharge implements Disposable {
   readonly #account: IndexAccount;
   readonly #attempt: string;

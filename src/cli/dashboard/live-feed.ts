@@ -38,7 +38,7 @@ export class LiveFeed {
 
   /** Looks once. WHY before a page is open: the first look lists everything, and takes longest. */
   begin(): void {
-    // What fails is told by the next look.
+    // An error here comes again in the look of the first page, which reports it.
     this.#latest().catch(() => {});
   }
 
