@@ -1,18 +1,19 @@
-"""Hands arrays to another process of Python over a channel, which acknowledges each over another.
+"""Hands arrays to another process of Python over a channel, which acknowledges each by a timeline.
 
 Usage: own_handover.py MESSAGES DEVICE BYTES [DEPTHS [SPIN_US]]. DEPTHS is "1" by default, or many
-as in "1,64". Prints a line of JSON for each, like the programs in bench/c. Does the same work as torch_handover.py with PyTorch, if it is installed: the sender
-fills the array, and the receiver copies it. On the host without PyTorch it uses NumPy.
+as in "1,64". Prints a line of JSON for each, like the programs in bench/c. Does the same work as
+torch_handover.py with PyTorch, if it is installed: the sender fills the array, and the receiver
+copies it. On the host without PyTorch it uses NumPy.
 
 On a GPU both sides work in the order of their streams, and neither CPU waits for its own GPU. The
-stream that copies also sends the acknowledgement. So the sender has it when the receiver's copy is
-done, not when it is enqueued. A message and its release are ordered by the streams, too. The last
-message's content is compared at the end.
+stream that copies also signals the timeline. So the sender has the acknowledgement when the
+receiver's copy is done, not when it is enqueued. A message and its release are ordered by the
+streams, too. The last message's content is compared at the end.
 
 At most DEPTH messages are in flight. With 1, each is acknowledged before the next, and a sample is
 one message. With more, a sample is the mean of DEPTH messages.
 
-SPIN_US is how long a reader looks again before it sleeps. It is 1000 on a GPU, where the answer
+SPIN_US is how long a wait looks again before it sleeps. It is 1000 on a GPU, where the answer
 takes longer than the 20 of the package, and that default on the host.
 """
 
@@ -26,6 +27,8 @@ import cuda_ipc
 
 LIMIT_S = 60
 SLOTS_MIN = 8
+#: The value of the timeline at which the receiver is ready. Each message adds one.
+READY = 1
 GPU_SPIN_US, HOST_SPIN_US = 1000, 20
 
 
@@ -55,21 +58,24 @@ def names(parent):
     return f"handover-{parent}", f"handover-back-{parent}"
 
 
-def consume(device, messages, byte_length, slots, spin):
+def consume(device, messages, byte_length, spin):
     _, empty, copy, stream = framework(device)
     forward, back = names(os.getppid())
     with cuda_ipc.connect() as hub:
-        acknowledgements = hub.create_channel(back, "int64", 1, slots=slots)
+        acknowledged = hub.create_timeline(back)
+        if stream is not None:
+            acknowledged.prepare(stream)
         reader = hub.open_channel(forward, start="oldest", stream=stream, spin=spin, timeout=LIMIT_S)
         own = empty(byte_length)
-        acknowledgements.send((-1).to_bytes(8, "little", signed=True))
+        acknowledged.signal(READY)
         for number in range(messages):
             message = reader.next(LIMIT_S)
             copy(own, message.array)
-            # It is ready once the stream has copied. The slot goes back then, too.
-            acknowledgements.send(number.to_bytes(8, "little"), stream=stream)
+            # Once the stream has copied. The slot goes back then, too.
+            acknowledged.signal(READY + number + 1, stream=stream)
             message.release()
-        acknowledgements.send(int(own[0]).to_bytes(8, "little"))
+        if int(own[0]) != (messages - 1) % 256:
+            raise RuntimeError("the last message had another content")
         if reader.next(LIMIT_S) is not None:
             raise RuntimeError("there was one message too many")
 
@@ -90,20 +96,17 @@ def main():
     count = sum(warm_up + timed for _, warm_up, timed in plans)
     slots = max(SLOTS_MIN, *depths)
     context = multiprocessing.get_context("spawn")
-    arguments = (device, count, byte_length, slots, spin)
+    arguments = (device, count, byte_length, spin)
     consumer = context.Process(target=consume, args=arguments, daemon=True)
     consumer.start()
     fill, _, _, stream = framework(device)
     forward, back = names(os.getpid())
     with cuda_ipc.connect() as hub:
         writer = hub.create_channel(forward, "uint8", byte_length, slots=slots, device=device)
-        acknowledgements = hub.open_channel(back, start="oldest", spin=spin, timeout=LIMIT_S)
+        acknowledged = hub.open_timeline(back, timeout=LIMIT_S)
 
         def expect(number):
-            with acknowledgements.next(LIMIT_S) as message:
-                found = int.from_bytes(message.data, "little", signed=True)
-            if found != number:
-                raise RuntimeError(f"message {found} is acknowledged, wanted {number}")
+            acknowledged.wait(READY + number + 1, LIMIT_S, spin=spin)
 
         expect(-1)
         first = 0
@@ -126,7 +129,6 @@ def main():
                 expect(number)
             first = end
             report(f"own-handover-{depth}", times_us)
-        expect((count - 1) % 256)
         writer.close()
         consumer.join(LIMIT_S)
     if consumer.exitcode != 0:

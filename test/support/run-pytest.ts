@@ -24,6 +24,7 @@ export const GPU_TESTS = [
   "streams",
   "stream_ends",
   "service_streams",
+  "timeline_streams",
 ].map((name) => `python/tests/test_${name}.py`);
 
 /** Why pytest cannot run; false if it can. @throws if REQUIRE_PYTHON=1 and it cannot */

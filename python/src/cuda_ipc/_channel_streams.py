@@ -38,7 +38,7 @@ class WriterStreams:
         """
         ring = self._ring
         filled_at = self._filled_at.get(ring.slot, 0)
-        pending = ring.pending_releases()
+        pending = ring.pending_releases() if ring.any_gpu else ()
         if stream is None:
             return not pending and self._control.longs[ring.ready_line] >= filled_at
         self._ready.wait_on(stream, filled_at)
@@ -90,7 +90,8 @@ class ReaderStreams:
         and whose writer died before."""
         if self._ring.is_refused:
             self._ring.retry()
-        self.settle()
+        if self._awaited:
+            self.settle()
 
     def settle(self) -> None:
         """Notes which data have come of the messages that a stream waited for."""

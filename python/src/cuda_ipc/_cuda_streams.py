@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ._cuda import context_at
@@ -151,14 +151,18 @@ class StreamWords:
     def wait(self, stream: Stream, index: int, value: int) -> None:
         """Enqueues: the stream goes on once the word of 8 bytes at `index` has this value."""
         # SYNC: pairs with the `write` of another process, and with its stores.
-        call = _driver().cuStreamWaitValue64_v2
-        self._enqueue("cuStreamWaitValue64", call, stream, index, value, _GREATER_OR_EQUAL)
+        self._enqueue(_driver().cuStreamWaitValue64_v2, stream, index, value, _GREATER_OR_EQUAL)
 
     def write(self, stream: Stream, index: int, value: int) -> None:
         """Enqueues: the word gets this value once the stream has done its work so far."""
         # SYNC: the default is a fence. Who sees the value sees all earlier work of the stream.
-        call = _driver().cuStreamWriteValue64_v2
-        self._enqueue("cuStreamWriteValue64", call, stream, index, value, _FENCED)
+        self._enqueue(_driver().cuStreamWriteValue64_v2, stream, index, value, _FENCED)
+
+    def prepare(self, stream: Stream) -> None:
+        """Registers the memory for this stream now. The driver may wait for the device for that."""
+        if stream.context not in self._pointers:
+            with Entered(stream.context):
+                self._register(stream.context)
 
     def close(self) -> None:
         """Call it before the words are unmapped, when no stream uses them any more."""
@@ -169,31 +173,22 @@ class StreamWords:
             with contextlib.suppress(CudaIpcError), Entered(context):
                 _driver().cuMemHostUnregister(address)
 
-    def _enqueue(
-        self,
-        name: str,
-        call: Callable[[int, int, int, int], int],
-        stream: Stream,
-        index: int,
-        value: int,
-        flags: int,
-    ) -> None:
-        pointer = self._pointers.get(stream.context)
-        if pointer is None:
-            with Entered(stream.context):
-                pointer = self._register(stream.context)
-        word = pointer + 8 * index
+    def _enqueue(self, call: Any, stream: Stream, index: int, value: int, flags: int) -> None:
+        if stream.context not in self._pointers:
+            self.prepare(stream)
+        word = self._pointers[stream.context] + 8 * index
         # WHY tried first: to ask which context is current takes longer than the call.
         if stream.handle > _PER_THREAD:
             status = call(stream.handle, word, value, flags)
-            if status not in _NOT_CURRENT:
-                check(name, status)
+            if status == 0:
                 return
+            if status not in _NOT_CURRENT:
+                check(call.__name__, status)
         with Entered(stream.context):
-            check(name, call(stream.handle, word, value, flags))
+            check(call.__name__, call(stream.handle, word, value, flags))
 
-    def _register(self, context: int) -> int:
-        """The address of the first word for streams of this context, which is current."""
+    def _register(self, context: int) -> None:
+        """Finds the address of the first word for streams of this context, which is current."""
         if self._address == 0:
             address = self._words.address
             flags = _PORTABLE | _DEVICE_MAP | (0 if self._words.writable else _READ_ONLY)
@@ -204,8 +199,7 @@ class StreamWords:
         found = ctypes.c_void_p()
         status = _driver().cuMemHostGetDevicePointer_v2(ctypes.byref(found), self._address, 0)
         check("cuMemHostGetDevicePointer", status)
-        pointer = self._pointers[context] = found.value or 0
-        return pointer
+        self._pointers[context] = found.value or 0
 
 
 class OrderedTimeline:
@@ -219,22 +213,27 @@ class OrderedTimeline:
         self._words = words
         self._index = index
         self._last: Stream | None = None
-        self._last_value = 0
+        #: The last value that was signalled.
+        self.last_value = 0
         #: Of the streams that have signalled.
         self.contexts: set[int] = set()
 
     def signal(self, stream: Stream, value: int) -> None:
         """Enqueues: the timeline reaches this value after all earlier ones and this work."""
-        assert self._last_value < value <= INTEGER_MAX
-        self.wait_on(stream, self._last_value)
-        self._words.write(stream, self._index, value)
-        self.contexts.add(stream.context)
-        self._last, self._last_value = stream, value
+        assert self.last_value < value <= INTEGER_MAX
+        if stream is self._last:
+            self._words.write(stream, self._index, value)
+        else:
+            self.wait_on(stream, self.last_value)
+            self._words.write(stream, self._index, value)
+            self.contexts.add(stream.context)
+            self._last = stream
+        self.last_value = value
 
     def wait_on(self, stream: Stream, value: int) -> None:
         """Enqueues: the stream waits until this value, which was signalled before, is reached."""
         last = self._last
-        if last is not None and value > 0 and not last.is_same(stream):
+        if last is not stream and last is not None and value > 0 and not last.is_same(stream):
             self._words.wait(stream, self._index, value)
 
 

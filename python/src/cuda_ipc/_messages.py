@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import ReaderParts, given_streams
+from ._data import let_go
 from ._ring_message import Taken
 from ._ring_reader import RingReader
 from .channel_message import Message
@@ -160,11 +160,9 @@ class Messages:
 
     def _give_back(self, message: Message, by: Stream | None) -> None:
         """Without a stream nothing may still use the message."""
-        # A view that is left sees later messages from here on.
         data = getattr(message, "_data", None)
         if data is not None:
-            with contextlib.suppress(BufferError):
-                data.release()
+            let_go(data)
         if by is None:
             self._ring.release(message)
         else:

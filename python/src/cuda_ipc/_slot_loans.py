@@ -103,7 +103,8 @@ class SlotLoans:
 
     def _fill(self, slot: Slot, data: Any, meta: Any, shape: Any, stream: Any) -> int | None:
         written = slot._write(data)
-        length = None if shape is not None else written
+        is_whole = written == self._parts.facts.slot_bytes
+        length = None if is_whole or shape is not None else written
         return self._commit(slot, meta, shape, length, stream, is_there=True)
 
     def _commit(
@@ -117,8 +118,12 @@ class SlotLoans:
     ) -> int | None:
         """`is_there` says that nothing of this process still writes to the slot."""
         facts = self._parts.facts
-        lengths, size = size_of(self.name, facts, shape, byte_length)
-        flags, raw = encode_meta(self.name, meta, facts.meta_bytes_max)
+        lengths, size = None, facts.slot_bytes
+        if shape is not None or byte_length is not None:
+            lengths, size = size_of(self.name, facts, shape, byte_length)
+        flags, raw = 0, b""
+        if meta is not None:
+            flags, raw = encode_meta(self.name, meta, facts.meta_bytes_max)
         if self._link.forked:
             self._link.check(f'write to channel "{self.name}"')
         memory = self._parts.memory
@@ -128,9 +133,7 @@ class SlotLoans:
             memory.finish()
         if by is not None and not slot._is_dropped:
             ready_at = self._use_streams().fill(by)
-        own = lengths if lengths is not None and size != facts.slot_bytes else None
-        if lengths is not None and lengths != facts.shape:
-            own = lengths
+        own = None if lengths == facts.shape else lengths
         position = self._ring.position
         try:
             slot._end()

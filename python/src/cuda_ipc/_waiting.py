@@ -28,6 +28,15 @@ _GPU_SPIN_S = 1e-3
 _LAST_PAUSE_S = 1e-3
 
 
+def checked_spin(spin: float) -> float:
+    """Raises TypeError, ValueError."""
+    if isinstance(spin, bool) or not isinstance(spin, (int, float)):
+        raise TypeError(f"spin must be a number of seconds, not {spin!r}")
+    if not spin >= 0:
+        raise ValueError(f"spin must be at least 0 seconds, not {spin!r}")
+    return min(spin, _SPIN_MAX_S)
+
+
 class Spin:
     """Looks again and again before a sleep, for as long as that has helped of late.
 
@@ -39,11 +48,7 @@ class Spin:
 
     def __init__(self, limit: float = SPIN_S) -> None:
         """`limit` is in seconds; 0 never spins. Raises TypeError, ValueError."""
-        if isinstance(limit, bool) or not isinstance(limit, (int, float)):
-            raise TypeError(f"spin must be a number of seconds, not {limit!r}")
-        if not limit >= 0:
-            raise ValueError(f"spin must be at least 0 seconds, not {limit!r}")
-        self._limit = self._now = min(limit, _SPIN_MAX_S)
+        self._limit = self._now = checked_spin(limit)
 
     def until(self, look: Callable[[], T | None], timeout: float | None = None) -> T | None:
         """What `look` returns, or None if it is None for the whole spin. At most `timeout`."""

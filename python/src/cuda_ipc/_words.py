@@ -97,24 +97,22 @@ class Words:
 
     def store(self, index: int, value: int) -> None:
         """Stores 8 bytes, in order with all loads and stores."""
-        if not _IS_STRONG:
-            _barrier()
-        self.plain[index] = value
         if _IS_STRONG:
+            self.plain[index] = value
             with self._fence:
-                pass
-        else:
-            _barrier()
+                return
+        _barrier()
+        self.plain[index] = value
+        _barrier()
 
     def store32(self, index: int, value: int) -> None:
-        if not _IS_STRONG:
-            _barrier()
-        self._plain_ints[index] = value & 0xFFFFFFFF
         if _IS_STRONG:
+            self._plain_ints[index] = value & 0xFFFFFFFF
             with self._fence:
-                pass
-        else:
-            _barrier()
+                return
+        _barrier()
+        self._plain_ints[index] = value & 0xFFFFFFFF
+        _barrier()
 
     def write32(self, index: int, value: int) -> None:
         """A plain store: it comes before the next `store`."""

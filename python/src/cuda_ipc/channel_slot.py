@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._data import let_go
 from ._fds import is_finalizing
 from ._message_format import too_large
 from .arrays import Array, byte_view
@@ -139,9 +139,7 @@ class Slot:
         self._is_open = False
         self._array = None
         if self._data is not None:
-            # A view that is left sees later messages from here on.
-            with contextlib.suppress(BufferError):
-                self._data.release()
+            let_go(self._data)
 
     def _check_open(self, verb: str) -> None:
         if not self._is_open:

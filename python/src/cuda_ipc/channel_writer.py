@@ -255,6 +255,8 @@ class ChannelWriter(SlotLoans, Closing):
         return slot
 
     def _end_wait(self) -> None:
+        if not self._is_awaited:
+            return
         self._is_awaited = False
         if not self._closed:
             self._ring.wake_up()
@@ -274,7 +276,8 @@ class ChannelWriter(SlotLoans, Closing):
             closed(f'{verb} channel "{self.name}"')
 
     def _check_may_loan(self, verb: str) -> None:
-        self._check_open(verb)
+        if self._closed:
+            self._check_open(verb)
         if self._link.forked:
             self._link.check(f'{verb} channel "{self.name}"')
         is_loaned = self._loaned is not None and self._loaned() is not None

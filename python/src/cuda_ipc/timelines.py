@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._closing import Closing
 from ._deadline import Deadline
 from ._protocol import LINE_BYTES, POISON
-from ._waiting import pauses
+from ._waiting import SPIN_S, checked_spin, pauses
 from ._words import Words
 from .errors import CudaIpcError, closed
 
 if TYPE_CHECKING:
     from ._leases import HeldLease
     from ._link import Link
+    from ._timeline_streams import TimelineStreams
 
 _MAX = POISON - 1
+NO_DEADLINE = Deadline("wait for streams", None)
 
 
 class Timeline(Closing):
@@ -28,7 +30,8 @@ class Timeline(Closing):
         self._held = held
         self._words = words
         self._value = offset // 8
-        self._last = 0
+        # Made for the first stream.
+        self._streams: TimelineStreams | None = None
         self._closed = False
 
     @property
@@ -48,28 +51,74 @@ class Timeline(Closing):
         self._check_open("read")
         return self._words.longs[self._value] == POISON
 
-    def wait(self, value: int, timeout: float | None = None) -> None:
-        """Waits until the timeline has reached `value`. The CPU polls, at most each millisecond.
-
-        Raises TIMEOUT, PEER_GONE if it ended before, HUB_GONE if no hub can tell whether its owner
-        lives, CLOSED.
-        """
-        deadline = Deadline(f'wait for {value} on timeline "{self.name}"', timeout)
+    def reached(self, value: int) -> bool:
+        """Whether the timeline has reached `value`. Raises PEER_GONE if it never will, CLOSED."""
         _check_value(value)
-        for pause in pauses():
+        self._check_open("read")
+        found = self._words.longs[self._value]
+        if found != POISON:
+            return found >= value
+        reached = self._words.longs[self._value + 1]
+        if reached >= value:
+            return True
+        raise CudaIpcError(
+            "PEER_GONE",
+            f'Cannot wait for {value} on timeline "{self.name}": it ended at {reached}',
+        )
+
+    def wait(
+        self,
+        value: int,
+        timeout: float | None = None,
+        *,
+        spin: float = SPIN_S,
+        stream: Any = None,
+    ) -> None:
+        """Waits until the timeline has reached `value`.
+
+        The CPU looks again and again for `spin` seconds, then after pauses of at most a
+        millisecond. With `stream` the stream waits, and the call returns at once: `timeout` and
+        `spin` mean nothing then. A stream is one of PyTorch, CuPy or cuda.core, or a handle as an
+        integer. It goes on, too, if the timeline ends before: then what it has done is worthless,
+        and `reached` raises PEER_GONE.
+
+        Raises TIMEOUT; PEER_GONE if the timeline ended before; HUB_GONE if no hub can tell whether
+        its owner lives; CLOSED; TypeError or ValueError for a wrong stream, and the errors of the
+        GPU.
+        """
+        if self._has_reached(value):
+            return
+        if stream is not None:
+            streams = self._use_streams()
+            streams.wait(streams.find(stream), value)
+            return
+        deadline = Deadline(f'wait for {value} on timeline "{self.name}"', timeout)
+        for pause in pauses(checked_spin(spin)):
             if self._has_reached(value):
                 return
             deadline.check(lambda: f"it has reached {self.value}")
             remaining = deadline.remaining
             time.sleep(pause if remaining is None else min(pause, remaining))
 
-    async def wait_async(self, value: int, timeout: float | None = None) -> None:
+    def prepare(self, stream: Any) -> None:
+        """Registers the timeline with the GPU of `stream` now, and not at its first use there.
+
+        The driver may wait for all work of the GPU for that. So prepare a timeline before streams
+        wait for what it brings about. Raises as `wait` with a stream.
+        """
+        self._check_open("use")
+        streams = self._use_streams()
+        streams.prepare(streams.find(stream))
+
+    async def wait_async(
+        self, value: int, timeout: float | None = None, *, spin: float = SPIN_S
+    ) -> None:
         """As `wait`, for asyncio."""
         import asyncio
 
         deadline = Deadline(f'wait for {value} on timeline "{self.name}"', timeout)
         _check_value(value)
-        for pause in pauses():
+        for pause in pauses(checked_spin(spin)):
             if self._has_reached(value):
                 return
             deadline.check(lambda: f"it has reached {self.value}")
@@ -77,17 +126,7 @@ class Timeline(Closing):
             await asyncio.sleep(pause if remaining is None else min(pause, remaining))
 
     def _has_reached(self, value: int) -> bool:
-        self._check_open("wait for")
-        found = self._words.longs[self._value]
-        if found == POISON:
-            reached = self._words.longs[self._value + 1]
-            if reached >= value:
-                return True
-            raise CudaIpcError(
-                "PEER_GONE",
-                f'Cannot wait for {value} on timeline "{self.name}": it ended at {reached}',
-            )
-        if found >= value:
+        if self.reached(value):
             return True
         self._link.check(f'wait for {value} on timeline "{self.name}"')
         if not self._held.is_held:
@@ -98,17 +137,38 @@ class Timeline(Closing):
             )
         return False
 
-    def close(self) -> None:
-        """Gives it back."""
+    def close(self, timeout: float | None = None) -> None:
+        """Gives it back.
+
+        It waits for the streams that were given. `timeout` is in seconds; None waits without a
+        limit. Raises TIMEOUT; the timeline is then still open.
+        """
         if self._closed:
             return
+        if not self._link.forked:
+            self._finish(Deadline(f'close timeline "{self.name}"', timeout))
         self._closed = True
         self._before_close()
+        if self._streams is not None and not self._link.forked:
+            self._streams.close()
         self._words.close()
         self._held.release()
 
     def _before_close(self) -> None:
         pass
+
+    def _use_streams(self) -> TimelineStreams:
+        if self._streams is None:
+            # WHY here: to load ctypes takes milliseconds, and many programs need none of it.
+            from ._timeline_streams import TimelineStreams
+
+            self._streams = TimelineStreams(self._words, self._value)
+            self._held.on_goodbye = self._finish
+        return self._streams
+
+    def _finish(self, deadline: Deadline = NO_DEADLINE) -> None:
+        if self._streams is not None:
+            self._streams.finish(deadline)
 
     def _check_open(self, verb: str) -> None:
         if self._closed:
@@ -122,22 +182,38 @@ class Timeline(Closing):
 class OwnedTimeline(Timeline):
     """A timeline of this process. Closing it ends it for everybody."""
 
-    def signal(self, value: int) -> None:
+    def signal(self, value: int, *, stream: Any = None) -> None:
         """Lets the timeline come to `value`, which must be larger than before.
 
-        All that this process has written to shared host memory before is visible to those who
-        wait. For GPU memory, synchronize first.
+        Without `stream` it does so at once: all that this process has written to shared host memory
+        before is visible to those who wait. With `stream` it does so once the stream has done its
+        work so far, and all of that is visible. A stream is one of PyTorch, CuPy or cuda.core, or a
+        handle as an integer. Raises ValueError if the value is not larger; IN_USE without `stream`
+        while a stream still has to signal; HUB_GONE, CLOSED; TypeError or ValueError for a wrong
+        stream, and the errors of the GPU.
         """
         self._check_open("signal")
         _check_value(value)
         before = self._words.longs[self._value]
         if before == POISON:
             raise CudaIpcError("HUB_GONE", f'Cannot signal timeline "{self.name}": it was ended')
-        if value <= before:
-            raise ValueError(f"a timeline at {before} cannot come to {value}: it only grows")
+        enqueued = 0 if self._streams is None else self._streams.last_signal
+        last = max(before, enqueued)
+        if value <= last:
+            raise ValueError(f"a timeline at {last} cannot come to {value}: it only grows")
         if self._link.forked:
             self._link.check(f'signal timeline "{self.name}"')
-        self._words.store(self._value, value)
+        if stream is not None:
+            streams = self._use_streams()
+            streams.signal(streams.find(stream), value)
+        elif before < enqueued:
+            raise CudaIpcError(
+                "IN_USE",
+                f'Cannot signal timeline "{self.name}": a stream still has to bring it to '
+                f"{enqueued}",
+            )
+        else:
+            self._words.store(self._value, value)
 
     def _before_close(self) -> None:
         if not self._link.forked:
