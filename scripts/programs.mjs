@@ -50,6 +50,21 @@ export function bundleDoors(root, folder = ".") {
 }
 
 /**
+ * Bundles programs of the tests where they were compiled to.
+ * @param programs paths of their sources
+ */
+export function bundleTests(programs) {
+  return build({
+    ...BUNDLE,
+    outbase: ".",
+    outdir: "build",
+    entryPoints: programs,
+    // In the root of the sources, as those of `bundlePrograms`.
+    chunkNames: "src/actors-[hash]",
+  });
+}
+
+/**
  * WHY two builds: with more programs in one, esbuild splits what they share into more, smaller
  * files. Chunks are in the root of the sources, where `src/base/own-package.ts` expects them.
  * @param root the compiled root of the sources

@@ -1,6 +1,6 @@
 // Shares an array of each dtype, a bundle and pooled memory, and says what it reads back from Python.
 import { createHash } from "node:crypto";
-import { MemoryPool } from "../../../build/src/doors/interop.js";
+import { MemoryPool } from "../../../build/src/bundled/doors/interop.js";
 import { heard, hub, say } from "./common.mjs";
 
 const bytes = (length) => Uint8Array.from({ length }, (_, index) => (index * 37 + 11) % 256);

@@ -1,6 +1,6 @@
 // What the peers share: the library, the socket, and lines of JSON both ways.
 import { createInterface } from "node:readline";
-import { connect } from "../../../build/src/index.js";
+import { connect } from "../../../build/src/bundled/index.js";
 
 export const [socket, ...args] = process.argv.slice(2);
 export const LIMIT = { timeoutMs: 60_000 };

@@ -1,5 +1,5 @@
 // A member of a group: `group.mjs SOCKET PATH RANK SIZE`. Does what it hears.
-import { Group } from "../../../build/src/doors/peer.js";
+import { Group } from "../../../build/src/bundled/doors/peer.js";
 import { args, heard, hub, LIMIT, say } from "./common.mjs";
 
 const [path, rank, size] = args;

@@ -1,5 +1,5 @@
 // A worker or a client of a service: `service.mjs SOCKET COMMAND NAME [JSON]`.
-import { connectService, serve } from "../../../build/src/doors/service.js";
+import { connectService, serve } from "../../../build/src/bundled/doors/service.js";
 import { args, heard, hub, LIMIT, say } from "./common.mjs";
 
 const [command, name, json = "{}"] = args;

@@ -1,6 +1,6 @@
 // A worker or a client whose work is done by streams: `service_streams.mjs SOCKET COMMAND NAME`.
-import { connectService, serve } from "../../../build/src/doors/service.js";
-import { connect, DeviceArray } from "../../../build/src/index.js";
+import { connectService, serve } from "../../../build/src/bundled/doors/service.js";
+import { connect, DeviceArray } from "../../../build/src/bundled/index.js";
 import { args, heard, LIMIT, hub as plain, say, socket } from "./common.mjs";
 
 const [command, name] = args;

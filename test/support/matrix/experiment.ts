@@ -34,9 +34,9 @@ const PATIENCE_MS = 2_000;
 /** More system calls than the keeper or the hub makes in any step. */
 const KEEPER_CALLS_MAX = 100;
 const KEEPER_STRIDE = 4;
-/** Of a step with more calls than this, only every third is tried, but in the nightly run all. */
+/** Of a step with more calls than this, only every ninth is tried, but in the nightly run all. */
 const MANY_CALLS = 50;
-const LONG_STRIDE = 3;
+const LONG_STRIDE = 9;
 
 interface Run {
   readonly cell: Cell;
