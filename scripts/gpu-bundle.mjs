@@ -146,8 +146,9 @@ run(process.execPath, ["scripts/build.mjs"]);
 rmSync(BUNDLE, { recursive: true, force: true });
 mkdirSync(join(BUNDLE, "scripts"), { recursive: true });
 cpSync(compressedNode(), join(BUNDLE, "node.xz"));
-const isRun = (path) => !/\.(d\.[cm]?ts|map|md)$|^build\/types$/.test(path);
-for (const folder of ["build", "dist"])
+const isRun = (path) => !/\.(d\.[cm]?ts|map|md)$/.test(path);
+// WHY not all of build/: tests leave packages and wheels there.
+for (const folder of ["build/bench", "build/examples", "build/src", "build/test", "dist"])
   cpSync(folder, join(BUNDLE, folder), { recursive: true, filter: isRun });
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
