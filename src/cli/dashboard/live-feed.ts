@@ -3,7 +3,7 @@
  * share one look at the hub. After the first look nobody looks while no page is open.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { printable } from "../../base/printable.js";
+import { printable, UNPRINTABLE } from "../../base/printable.js";
 import type { HubWatch } from "../../watch/hub-watch.js";
 import { ratesBetween } from "../../watch/rates.js";
 import type { WatchedObject } from "../../watch/snapshot.js";
@@ -20,8 +20,10 @@ const INTERVAL_MS = 1000;
 const RATE_MS_MAX = 5 * INTERVAL_MS;
 /** A page that has just been opened shows a look of this age until the next one is there. */
 const OLD_MS_MAX = 10 * INTERVAL_MS;
-/** Objects in one event, so that a page draws the first ones early and little is buffered. */
+/** Objects in one event, so that little is buffered. */
 const OBJECTS_PER_EVENT = 1000;
+/** In the first event of a look: more than the largest screen shows, so that it is drawn early. */
+const OBJECTS_FIRST = 200;
 
 export class LiveFeed {
   readonly #watch: HubWatch;
@@ -95,8 +97,14 @@ function pauseAfter({ snapshot, rates }: Look): number {
   return rates === undefined ? INTERVAL_MS * 0.6 : INTERVAL_MS;
 }
 
+/** JSON in which `printable` changes nothing does not match this. */
+const MAY_BE_UNPRINTABLE = new RegExp(`${UNPRINTABLE.source}|\\\\[bfnrtu]`, "u");
+
 /** A server-sent event. Names of programs and the like cannot reverse the text beside them. */
 export function eventText(event: object): string {
+  const text = JSON.stringify(event);
+  // WHY: to look at each string takes several times as long, and nearly none needs it.
+  if (!MAY_BE_UNPRINTABLE.test(text)) return `data: ${text}\n\n`;
   const shown = (_: string, value: unknown) =>
     typeof value === "string" ? printable(value) : value;
   return `data: ${JSON.stringify(event, shown)}\n\n`;
@@ -110,6 +118,8 @@ export function* eventsOf(look: Look, sent: Map<number, WatchedObject>) {
   const { snapshot } = look;
   // An object that has not changed is the same one in the next snapshot.
   const changed = snapshot.objects.filter((object) => sent.get(object.object) !== object);
+  // A page that has nothing yet shows the first event, so that has the first rows of its list.
+  if (sent.size === 0) changed.sort(largestFirst);
   const gone = [...sent.keys()].filter((id) => !look.objects.has(id));
   for (const id of gone) sent.delete(id);
   for (const object of changed) sent.set(object.object, object);
@@ -123,11 +133,19 @@ export function* eventsOf(look: Look, sent: Map<number, WatchedObject>) {
     }),
     gpusUnknown,
     gone,
-    objects: changed.slice(0, OBJECTS_PER_EVENT).map(objectRow),
+    objects: changed.slice(0, OBJECTS_FIRST).map(objectRow),
     channels: snapshot.channels.map((channel) => channelRow(channel, look)),
     clients: snapshot.clients.map(clientRow),
     services: serviceRows(look),
+    more: changed.length > OBJECTS_FIRST,
   };
-  for (let i = OBJECTS_PER_EVENT; i < changed.length; i += OBJECTS_PER_EVENT)
-    yield { objects: changed.slice(i, i + OBJECTS_PER_EVENT).map(objectRow) };
+  for (let first = OBJECTS_FIRST; first < changed.length; first += OBJECTS_PER_EVENT) {
+    const end = first + OBJECTS_PER_EVENT;
+    yield { objects: changed.slice(first, end).map(objectRow), more: end < changed.length };
+  }
+}
+
+/** As the page sorts its list at first. */
+function largestFirst(one: WatchedObject, other: WatchedObject): number {
+  return other.heldBytes - one.heldBytes || other.object - one.object;
 }

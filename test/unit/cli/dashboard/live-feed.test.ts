@@ -18,12 +18,15 @@ describe("eventsOf", () => {
   it("sends all objects in parts, then only those that changed or are gone", () => {
     const objects = many(2500);
     const sent = new Map<number, WatchedObject>();
-    const lengths = events(objects, sent).map((event) => event.objects.length);
-    assert.deepEqual(lengths, [1000, 1000, 500]);
-    assert.deepEqual(
-      events(objects, sent).map((event) => event.objects.length),
-      [0],
-    );
+    const parts = (all: ReturnType<typeof events>) =>
+      all.map(({ objects, more }) => [objects.length, more]);
+    assert.deepEqual(parts(events(objects, sent)), [
+      [200, true],
+      [1000, true],
+      [1000, true],
+      [300, false],
+    ]);
+    assert.deepEqual(parts(events(objects, sent)), [[0, false]]);
     const changed = watchedObject({ object: 7, name: "n6", leases: 2 });
     const next = objects.slice(1).map((object) => (object.object === 7 ? changed : object));
     const [event, ...more] = events(next, sent);
@@ -35,6 +38,16 @@ describe("eventsOf", () => {
     assert.ok(event !== undefined && "gone" in event);
     assert.deepEqual(event.gone, [1]);
   });
+
+  it("begins with the largest and then the newest objects, as the list of a page does", () => {
+    const sizes = [1, 3, 2, 3];
+    const objects = sizes.map((heldBytes, i) => watchedObject({ object: i + 1, heldBytes }));
+    const [event] = events(objects, new Map());
+    assert.deepEqual(
+      event?.objects.map(({ id }) => id),
+      [4, 2, 3, 1],
+    );
+  });
 });
 
 describe("eventText", () => {
@@ -43,6 +56,25 @@ describe("eventText", () => {
     const [, data = ""] = /^data: (.*)\n\n$/.exec(eventText({ clients })) ?? [];
     const program = "\\u202egnp.exe\\u0007";
     assert.deepEqual(JSON.parse(data), { clients: [{ program, pid: 5 }] });
+  });
+
+  it("escapes each character that JSON keeps, or escapes in its own way", () => {
+    for (const character of [
+      "\n",
+      "\t",
+      "\b",
+      "\f",
+      "\r",
+      "\u0001",
+      "\u007f",
+      "\u009b",
+      "\u2028",
+    ]) {
+      const text = eventText({ name: `a${character}` });
+      const { name } = JSON.parse(text.slice("data: ".length));
+      assert.equal(name, `a\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+    }
+    assert.equal(eventText({ name: 'a"\\é' }), 'data: {"name":"a\\"\\\\é"}\n\n');
   });
 });
 
