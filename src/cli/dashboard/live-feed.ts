@@ -16,10 +16,11 @@ import { channelRow, clientRow, objectRow, serviceRows } from "./page-rows.js";
 import { recordLook } from "./recorded-looks.js";
 
 const INTERVAL_MS = 1000;
+const LOOK_MS_MAX = 2000;
 /** WHY: the mean since the last page was closed is no rate of now. */
-const RATE_MS_MAX = 5 * INTERVAL_MS;
+const RATE_MS_MAX = 5000;
 /** A page that has just been opened shows a look of this age until the next one is there. */
-const OLD_MS_MAX = 10 * INTERVAL_MS;
+const OLD_MS_MAX = 10_000;
 /** Objects in one event, so that little is buffered. */
 const OBJECTS_PER_EVENT = 1000;
 /** In the first event of a look: more than the largest screen shows, so that it is drawn early. */
@@ -28,14 +29,19 @@ const OBJECTS_FIRST = 200;
 export class LiveFeed {
   readonly #watch: HubWatch;
   readonly #signal: AbortSignal;
+  readonly #intervalMs: number;
   readonly #history = new LookHistory();
   #look: Look | undefined;
   #looking: Promise<Look> | undefined;
 
-  /** @param signal ends a look that is under way */
-  constructor(watch: HubWatch, signal: AbortSignal) {
+  /**
+   * @param signal ends a look that is under way
+   * @param intervalMs another than the default is for tests
+   */
+  constructor(watch: HubWatch, signal: AbortSignal, intervalMs = INTERVAL_MS) {
     this.#watch = watch;
     this.#signal = signal;
+    this.#intervalMs = intervalMs;
   }
 
   /** Looks once. WHY before a page is open: the first look lists everything, and takes longest. */
@@ -50,9 +56,9 @@ export class LiveFeed {
     let ageMsMax = OLD_MS_MAX;
     while (!signal.aborted) {
       const look = await this.#latest(ageMsMax);
-      ageMsMax = INTERVAL_MS / 2;
+      ageMsMax = this.#intervalMs / 2;
       for (const event of eventsOf(look, sent)) await write(eventText(event));
-      await sleep(pauseAfter(look), undefined, { signal }).catch(() => {});
+      await sleep(this.#pauseAfter(look), undefined, { signal }).catch(() => {});
     }
   }
 
@@ -69,7 +75,7 @@ export class LiveFeed {
     return disconnectClient(this.#watch, query, signal);
   }
 
-  #latest(ageMsMax = INTERVAL_MS / 2): Promise<Look> {
+  #latest(ageMsMax = this.#intervalMs / 2): Promise<Look> {
     const ageMs = performance.now() - (this.#look?.snapshot.monotonicMs ?? 0);
     if (this.#look !== undefined && ageMs < ageMsMax) return Promise.resolve(this.#look);
     this.#looking ??= this.#lookOnce().finally(() => {
@@ -79,7 +85,7 @@ export class LiveFeed {
   }
 
   async #lookOnce(): Promise<Look> {
-    const options = { timeoutMs: 2 * INTERVAL_MS, signal: this.#signal };
+    const options = { timeoutMs: LOOK_MS_MAX, signal: this.#signal };
     const snapshot = await this.#watch.snapshot(options);
     const before = this.#look?.snapshot;
     const ageMs = snapshot.monotonicMs - (before?.monotonicMs ?? 0);
@@ -89,12 +95,12 @@ export class LiveFeed {
     recordLook(this.#history, this.#look);
     return this.#look;
   }
-}
 
-function pauseAfter({ snapshot, rates }: Look): number {
-  if (performance.now() - snapshot.monotonicMs > INTERVAL_MS) return 0;
-  // Rates need two looks.
-  return rates === undefined ? INTERVAL_MS * 0.6 : INTERVAL_MS;
+  #pauseAfter({ snapshot, rates }: Look): number {
+    if (performance.now() - snapshot.monotonicMs > this.#intervalMs) return 0;
+    // Rates need two looks.
+    return rates === undefined ? this.#intervalMs * 0.6 : this.#intervalMs;
+  }
 }
 
 /** JSON in which `printable` changes nothing does not match this. */
