@@ -6,7 +6,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { chromium, type Page } from "playwright-core";
 import { formatBytes } from "../../src/base/bytes.js";
@@ -14,11 +13,14 @@ import { connect } from "../../src/index.js";
 import type { Row } from "../measure.js";
 import { HelperProcess } from "./helper-process.js";
 import { HubProcess } from "./hub-process.js";
+import { hasAll, openPage, type PageLoad, pageBytes } from "./page-load.js";
 
 export interface PageSpeedOptions {
   readonly objects: number;
   readonly clients: number;
   readonly channels: number;
+  /** Pages that are opened one after the other while the dashboard runs. */
+  readonly loads: number;
   readonly watchedMs: number;
   /** The array that a picture is made of, in bytes. */
   readonly pictureBytes: number;
@@ -28,6 +30,7 @@ const FULL_SCALE: PageSpeedOptions = {
   objects: 10_000,
   clients: 50,
   channels: 100,
+  loads: 9,
   watchedMs: 10_000,
   pictureBytes: 4 * 1024 ** 3,
 };
@@ -54,21 +57,26 @@ export async function pageSpeed(options: PageSpeedOptions = FULL_SCALE): Promise
   const order = { clients, objectsEach: objects / clients, byteLength: 4096, first: 0 };
   await crowd.tell("join", { socket: hub.socket, ...order });
   await crowd.tell("stream", { channels });
+  const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args });
   const dashboard = spawn(process.execPath, [LAUNCH, "dashboard", "--socket", hub.socket], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args });
   try {
     const [printed] = await once(dashboard.stdout, "data");
     const url = /http:\S+/.exec(String(printed))?.[0] ?? "";
-    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-    const loaded = await load(page, url, objects);
-    const rows: Row[] = [
-      limited("the page and its files", loaded.bytes / 1000, "kB", PAGE_KB_MAX),
-      { what: `the first rows, with ${scale}`, value: loaded.firstRowsMs, unit: "ms" },
-      limited(`until a key works, with ${scale}`, loaded.interactiveMs, "ms", INTERACTIVE_MS_MAX),
-    ];
+    const rows: Row[] = [limited("the page and its files", pageBytes() / 1000, "kB", PAGE_KB_MAX)];
+    const first = await openPage(browser, url);
+    await first.page.context().close();
+    const loads: PageLoad[] = [];
+    for (let i = 0; i < options.loads; i += 1) {
+      const opened = await openPage(browser, url);
+      loads.push(opened.load);
+      await opened.page.context().close();
+    }
+    rows.push(...loadRows(first.load, loads, scale));
+    const { page } = await openPage(browser, url);
+    await hasAll(page, objects);
     for (const [key, tab] of ["objects", "channels"].entries()) {
       await page.keyboard.press(String(key + 1));
       const { perSecond, longestMs } = await frames(page, options.watchedMs);
@@ -85,56 +93,27 @@ export async function pageSpeed(options: PageSpeedOptions = FULL_SCALE): Promise
   }
 }
 
-function limited(what: string, value: number, unit: string, max: number): Row {
-  return { what, value, unit, goal: `under ${max} ${unit}`, met: value < max };
+function loadRows(first: PageLoad, loads: readonly PageLoad[], scale: string): Row[] {
+  const of = (figure: keyof PageLoad) =>
+    loads.map((load) => load[figure]).sort((one, other) => one - other);
+  const [rows, keys] = [of("firstRowsMs"), of("interactiveMs")];
+  const [fastest, slowest] = [keys.at(0) ?? Number.NaN, keys.at(-1) ?? Number.NaN];
+  const median = keys[keys.length >> 1] ?? Number.NaN;
+  const spread = `median of ${loads.length} pages (${fastest.toFixed()} to ${slowest.toFixed()})`;
+  const key = `until a key works, with ${scale}, ${spread}`;
+  return [
+    { what: `the first rows, with ${scale}`, value: rows[rows.length >> 1] ?? 0, unit: "ms" },
+    limited(key, median, "ms", INTERACTIVE_MS_MAX),
+    {
+      what: "the same of a page that is opened as soon as the dashboard has printed its URL",
+      value: first.interactiveMs,
+      unit: "ms",
+    },
+  ];
 }
 
-/** Loads the page, and waits until it has all objects. */
-async function load(page: Page, url: string, objects: number) {
-  let bytes = 0;
-  const bodies: Promise<void>[] = [];
-  page.on("response", (response) => {
-    if (response.url().endsWith("/events")) return;
-    bodies.push(
-      response.body().then(
-        (body) => {
-          bytes += body.byteLength;
-        },
-        () => {},
-      ),
-    );
-  });
-  // Counts from the start of the navigation.
-  await page.addInitScript(`{
-    const press = (key) => window.dispatchEvent(new KeyboardEvent("keydown", { key }));
-    const pressed = () => document.querySelector("#tabs [aria-pressed=true]").textContent;
-    const answer = () => {
-      if (!pressed().startsWith("Channels")) return requestAnimationFrame(answer);
-      window.interactiveMs = performance.now();
-      press("1");
-    };
-    const look = () => {
-      if (document.querySelector("#rows td:not(.space)") === null)
-        return requestAnimationFrame(look);
-      window.firstRowsMs = performance.now();
-      press("2");
-      requestAnimationFrame(answer);
-    };
-    look();
-  }`);
-  await page.goto(url);
-  // The answer to the token leads on to the page.
-  await page.waitForURL((at) => !at.searchParams.has("token"));
-  await becomesTrue(page, "window.interactiveMs !== undefined");
-  // Channels are objects, too.
-  await becomesTrue(
-    page,
-    `Number(/\\d+/.exec(document.getElementById("tabs").textContent)?.[0]) >= ${objects}`,
-  );
-  const firstRowsMs = Number(await page.evaluate("window.firstRowsMs"));
-  const interactiveMs = Number(await page.evaluate("window.interactiveMs"));
-  await Promise.all(bodies);
-  return { bytes, firstRowsMs, interactiveMs };
+function limited(what: string, value: number, unit: string, max: number): Row {
+  return { what, value, unit, goal: `under ${max} ${unit}`, met: value < max };
 }
 
 /** From the request to the pixels, as the page of an object does it. */
@@ -162,11 +141,6 @@ async function pictures(page: Page, { socket }: HubProcess, bytes: number): Prom
     { what: `a picture of ${size} that nobody has written`, value: first, unit: "ms" },
     limited(`a picture of an array of ${size}`, median, "ms", PICTURE_MS_MAX),
   ];
-}
-
-/** WHY not `waitForFunction`: it evaluates text in the page, which the page's policy refuses. */
-async function becomesTrue(page: Page, expression: string): Promise<void> {
-  while ((await page.evaluate(expression)) !== true) await sleep(20);
 }
 
 /** Scrolls at each frame, and types in the filter twice a second. */

@@ -1,43 +1,33 @@
 /**
  * Measures the cost of watching: the hub's CPU time while 10,000 objects are watched every second,
- * and the throughput of a channel that is watched ten times a second, or in all ways at once.
+ * and what a channel loses that is watched ten times a second, or in all ways at once.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  comparedWith,
-  figureOf,
-  measureInTurns,
-  type Outcome,
-  valueFrom,
-} from "../channel/in-turns.js";
-import { throughChannel } from "../channel/programs.js";
 import type { Row } from "../measure.js";
 import { HelperProcess } from "./helper-process.js";
 import { HubProcess } from "./hub-process.js";
 import { cpuMs } from "./process-facts.js";
+import { type WatchedChannelOptions, watchedChannel } from "./watched-channel.js";
+import { watcher } from "./watchers.js";
 
 export interface WatchingOptions {
   readonly objects: number;
   readonly clients: number;
   readonly watchedMs: number;
-  readonly messages: number;
-  readonly rounds: number;
+  readonly channel: WatchedChannelOptions;
 }
 
 const FULL_SCALE: WatchingOptions = {
   objects: 10_000,
   clients: 50,
   watchedMs: 10_000,
-  messages: 10_000_000,
-  rounds: 9,
+  channel: { rounds: 42, roundMs: 1000, burst: 8192 },
 };
 
 const CPU_GOAL_PERCENT = 5;
-const SLOWDOWN_MAX = 1.01;
-const OFTEN_MS = 100;
 
 export async function watching(options: WatchingOptions = FULL_SCALE): Promise<Row[]> {
-  return [...(await cpuRows(options)), ...(await channelRows(options))];
+  return [...(await cpuRows(options)), ...(await watchedChannel(options.channel))];
 }
 
 /** One watcher stands for top, three for top, a dashboard and a second top. */
@@ -111,14 +101,6 @@ async function scrapedRows(
   ];
 }
 
-/** Resolves once it has looked, because the first look lists everything. */
-async function watcher(hub: HubProcess, intervalMs: number): Promise<HelperProcess> {
-  const process = new HelperProcess("watcher");
-  await process.tell("begin", { socket: hub.socket, intervalMs });
-  while ((await process.tell<number>("looks").catch(() => 0)) === 0) await sleep(10);
-  return process;
-}
-
 async function sharesOfCore(hub: HubProcess, watching: HelperProcess, watchedMs: number) {
   // The first looks of the watchers cause later work, mostly garbage collection.
   await sleep(Math.min(2000, watchedMs));
@@ -130,80 +112,4 @@ async function sharesOfCore(hub: HubProcess, watching: HelperProcess, watchedMs:
     hubPercent: (cpuMs(hub.pid) - before.hub) * percent,
     watcherPercent: (cpuMs(watching.pid) - before.watcher) * percent,
   };
-}
-
-async function channelRows({ messages, rounds }: WatchingOptions): Promise<Row[]> {
-  await using hub = await HubProcess.start();
-  const options = { device: "host", iterations: messages };
-  const channel = throughChannel("channel-throughput", hub, options);
-  let seen = 0;
-  const found = await measureInTurns(
-    {
-      plain: channel,
-      often: { ...channel, meanwhile: () => watcher(hub, OFTEN_MS) },
-      all: {
-        ...channel,
-        meanwhile: async () => {
-          const all = await AllWatchers.start(hub);
-          return {
-            async [Symbol.asyncDispose]() {
-              seen += await all.close();
-            },
-          };
-        },
-      },
-    },
-    { rounds, by: "mean" },
-  );
-  const mean = (times: { readonly mean: number }) => times.mean;
-  const plain = figureOf(found.plain, mean);
-  const what = "a message of 64 bytes through a channel";
-  const watched = (how: string, outcome: Outcome): Row => {
-    const ratio = figureOf(outcome, mean) / plain;
-    return {
-      what: `${what} ${how}`,
-      ...valueFrom(outcome, mean),
-      unit: "us",
-      ...comparedWith("that", ratio),
-      goal: "less than 1 % slower",
-      met: ratio < SLOWDOWN_MAX,
-    };
-  };
-  return [
-    { what: `${what} that nobody watches`, ...valueFrom(found.plain, mean), unit: "us" },
-    watched("that is watched ten times a second", found.often),
-    watched("with top, its page on a dashboard and metrics", found.all),
-    { what: "times that its page was read meanwhile", value: seen, unit: "" },
-  ];
-}
-
-/** A watcher that stands for top, a dashboard with an open page, and scrapes of its metrics. */
-class AllWatchers {
-  readonly #top: HelperProcess;
-  readonly #dashboard: HelperProcess;
-  readonly #page: HelperProcess;
-
-  private constructor(top: HelperProcess, dashboard: HelperProcess, page: HelperProcess) {
-    this.#top = top;
-    this.#dashboard = dashboard;
-    this.#page = page;
-  }
-
-  static async start(hub: HubProcess): Promise<AllWatchers> {
-    const top = await watcher(hub, 1000);
-    const [dashboard, page] = [new HelperProcess("dashboard"), new HelperProcess("page")];
-    const url = await dashboard.tell<string>("begin", { socket: hub.socket });
-    await page.tell("begin", { url });
-    while ((await page.tell<{ scrapes: number }>("counts")).scrapes === 0) await sleep(10);
-    return new AllWatchers(top, dashboard, page);
-  }
-
-  /** Returns how often the page of the channel was read. */
-  async close(): Promise<number> {
-    await using _top = this.#top;
-    await using _dashboard = this.#dashboard;
-    await using _page = this.#page;
-    await this.#top.tell("looks");
-    return (await this.#page.tell<{ details: number }>("counts")).details;
-  }
 }

@@ -60,6 +60,7 @@ export class HubWatch {
 
   /**
    * Looks once. If the hub does not answer, the snapshot says so, and has what was known before.
+   * A first look, which lists everything, may take longer than the timeout as long as the hub answers.
    * @throws ABORTED, CLOSED
    */
   async snapshot(options: WaitOptions = {}): Promise<Snapshot> {
@@ -122,7 +123,9 @@ export class HubWatch {
     this.#status = { ...status, clients: status.clients - 1 };
     await this.#clients.update(link, deadline);
     await this.#objects.update(link, deadline);
-    await this.#channels.update(shared, this.#objects.all(), deadline);
+    // WHY anew: the hub answers, and a list of everything may have taken all of the time.
+    const anew = deadline.withTimeout(deadline.timeoutMs, () => "it still opens channels");
+    await this.#channels.update(shared, this.#objects.all(), anew);
   }
 
   async #join(deadline: Deadline): Promise<Joined> {

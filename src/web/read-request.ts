@@ -24,7 +24,8 @@ export function parseRequest({ method = "", url = "", headers }: IncomingMessage
     const path = decodeURIComponent(pathname);
     const cookies = cookiesIn(headers.cookie);
     const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1];
-    return { request: { method: known, path, query: searchParams, cookies, bearer } };
+    const isDirect = headers["sec-fetch-site"] === "none";
+    return { request: { method: known, path, query: searchParams, cookies, bearer, isDirect } };
   } catch {
     return { refusal: textAnswer(400, "The URL is invalid.") };
   }

@@ -32,8 +32,8 @@ export class WebAccess {
   }
 
   /** The path below the secret folder such as `objects/7`, or the answer to send instead. */
-  check({ method, path, query, cookies }: WebRequest): string | WebAnswer {
-    if (path === "/") return this.#enter(method, query.get("token") ?? "");
+  check({ method, path, query, cookies, isDirect }: WebRequest): string | WebAnswer {
+    if (path === "/") return this.#enter(method, query.get("token") ?? "", isDirect);
     // Browsers ask for it on their own, and log any error.
     if (path === "/favicon.ico") return { status: 204 };
     // Every check takes the same time, whatever it finds.
@@ -43,11 +43,12 @@ export class WebAccess {
     return textAnswer(401, "Open the URL that `cuda-ipc dashboard` has printed.");
   }
 
-  #enter(method: string, token: string): WebAnswer {
+  #enter(method: string, token: string, isDirect: boolean): WebAnswer {
     if (!isSame(token, this.#token) || method === "POST")
       return textAnswer(401, "Open the URL that `cuda-ipc dashboard` has printed.");
     const cookie = `${COOKIE}=${this.#cookie}; Path=${this.#folder}; HttpOnly; SameSite=Strict`;
-    // WHY no redirect: after a link from elsewhere, browsers withhold strict cookies from it, too.
+    // WHY only then: after a link from elsewhere, browsers withhold strict cookies from a redirect.
+    if (isDirect) return { status: 303, headers: { "Set-Cookie": cookie, Location: this.#folder } };
     return {
       status: 200,
       type: "text/html; charset=utf-8",

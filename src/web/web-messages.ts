@@ -8,6 +8,8 @@ export interface WebRequest {
   readonly cookies: ReadonlyMap<string, string>;
   /** The token of `Authorization: Bearer`. */
   readonly bearer: string | undefined;
+  /** True if the browser says that no page led to this request: a person opened the URL. */
+  readonly isDirect: boolean;
   /** Empty unless it was posted. At most `limits.webBodyBytesMax`. */
   readonly body: Uint8Array;
   /** Aborted if the client hangs up, the server closes, or the answer takes too long. */

@@ -24,6 +24,7 @@ const FILES: ReadonlySet<string> = new Set([
   "charts.js",
   "detail.css",
   "detail.js",
+  "dialogs.js",
   "disconnect.js",
   "slots.js",
 ]);

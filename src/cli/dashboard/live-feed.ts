@@ -3,7 +3,7 @@
  * share one look at the hub. After the first look nobody looks while no page is open.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { printable } from "../../base/printable.js";
+import { printable, UNPRINTABLE } from "../../base/printable.js";
 import type { HubWatch } from "../../watch/hub-watch.js";
 import { ratesBetween } from "../../watch/rates.js";
 import type { WatchedObject } from "../../watch/snapshot.js";
@@ -16,24 +16,32 @@ import { channelRow, clientRow, objectRow, serviceRows } from "./page-rows.js";
 import { recordLook } from "./recorded-looks.js";
 
 const INTERVAL_MS = 1000;
+const LOOK_MS_MAX = 2000;
 /** WHY: the mean since the last page was closed is no rate of now. */
-const RATE_MS_MAX = 5 * INTERVAL_MS;
+const RATE_MS_MAX = 5000;
 /** A page that has just been opened shows a look of this age until the next one is there. */
-const OLD_MS_MAX = 10 * INTERVAL_MS;
-/** Objects in one event, so that a page draws the first ones early and little is buffered. */
+const OLD_MS_MAX = 10_000;
+/** Objects in one event, so that little is buffered. */
 const OBJECTS_PER_EVENT = 1000;
+/** In the first event of a look: more than the largest screen shows, so that it is drawn early. */
+const OBJECTS_FIRST = 200;
 
 export class LiveFeed {
   readonly #watch: HubWatch;
   readonly #signal: AbortSignal;
+  readonly #intervalMs: number;
   readonly #history = new LookHistory();
   #look: Look | undefined;
   #looking: Promise<Look> | undefined;
 
-  /** @param signal ends a look that is under way */
-  constructor(watch: HubWatch, signal: AbortSignal) {
+  /**
+   * @param signal ends a look that is under way
+   * @param intervalMs another than the default is for tests
+   */
+  constructor(watch: HubWatch, signal: AbortSignal, intervalMs = INTERVAL_MS) {
     this.#watch = watch;
     this.#signal = signal;
+    this.#intervalMs = intervalMs;
   }
 
   /** Looks once. WHY before a page is open: the first look lists everything, and takes longest. */
@@ -48,9 +56,9 @@ export class LiveFeed {
     let ageMsMax = OLD_MS_MAX;
     while (!signal.aborted) {
       const look = await this.#latest(ageMsMax);
-      ageMsMax = INTERVAL_MS / 2;
+      ageMsMax = this.#intervalMs / 2;
       for (const event of eventsOf(look, sent)) await write(eventText(event));
-      await sleep(pauseAfter(look), undefined, { signal }).catch(() => {});
+      await sleep(this.#pauseAfter(look), undefined, { signal }).catch(() => {});
     }
   }
 
@@ -67,7 +75,7 @@ export class LiveFeed {
     return disconnectClient(this.#watch, query, signal);
   }
 
-  #latest(ageMsMax = INTERVAL_MS / 2): Promise<Look> {
+  #latest(ageMsMax = this.#intervalMs / 2): Promise<Look> {
     const ageMs = performance.now() - (this.#look?.snapshot.monotonicMs ?? 0);
     if (this.#look !== undefined && ageMs < ageMsMax) return Promise.resolve(this.#look);
     this.#looking ??= this.#lookOnce().finally(() => {
@@ -77,7 +85,7 @@ export class LiveFeed {
   }
 
   async #lookOnce(): Promise<Look> {
-    const options = { timeoutMs: 2 * INTERVAL_MS, signal: this.#signal };
+    const options = { timeoutMs: LOOK_MS_MAX, signal: this.#signal };
     const snapshot = await this.#watch.snapshot(options);
     const before = this.#look?.snapshot;
     const ageMs = snapshot.monotonicMs - (before?.monotonicMs ?? 0);
@@ -87,16 +95,22 @@ export class LiveFeed {
     recordLook(this.#history, this.#look);
     return this.#look;
   }
+
+  #pauseAfter({ snapshot, rates }: Look): number {
+    if (performance.now() - snapshot.monotonicMs > this.#intervalMs) return 0;
+    // Rates need two looks.
+    return rates === undefined ? this.#intervalMs * 0.6 : this.#intervalMs;
+  }
 }
 
-function pauseAfter({ snapshot, rates }: Look): number {
-  if (performance.now() - snapshot.monotonicMs > INTERVAL_MS) return 0;
-  // Rates need two looks.
-  return rates === undefined ? INTERVAL_MS * 0.6 : INTERVAL_MS;
-}
+/** JSON in which `printable` changes nothing does not match this. */
+const MAY_BE_UNPRINTABLE = new RegExp(`${UNPRINTABLE.source}|\\\\[bfnrtu]`, "u");
 
 /** A server-sent event. Names of programs and the like cannot reverse the text beside them. */
 export function eventText(event: object): string {
+  const text = JSON.stringify(event);
+  // WHY: to look at each string takes several times as long, and nearly none needs it.
+  if (!MAY_BE_UNPRINTABLE.test(text)) return `data: ${text}\n\n`;
   const shown = (_: string, value: unknown) =>
     typeof value === "string" ? printable(value) : value;
   return `data: ${JSON.stringify(event, shown)}\n\n`;
@@ -110,6 +124,8 @@ export function* eventsOf(look: Look, sent: Map<number, WatchedObject>) {
   const { snapshot } = look;
   // An object that has not changed is the same one in the next snapshot.
   const changed = snapshot.objects.filter((object) => sent.get(object.object) !== object);
+  // A page that has nothing yet shows the first event, so that has the first rows of its list.
+  if (sent.size === 0) changed.sort(largestFirst);
   const gone = [...sent.keys()].filter((id) => !look.objects.has(id));
   for (const id of gone) sent.delete(id);
   for (const object of changed) sent.set(object.object, object);
@@ -123,11 +139,19 @@ export function* eventsOf(look: Look, sent: Map<number, WatchedObject>) {
     }),
     gpusUnknown,
     gone,
-    objects: changed.slice(0, OBJECTS_PER_EVENT).map(objectRow),
+    objects: changed.slice(0, OBJECTS_FIRST).map(objectRow),
     channels: snapshot.channels.map((channel) => channelRow(channel, look)),
     clients: snapshot.clients.map(clientRow),
     services: serviceRows(look),
+    more: changed.length > OBJECTS_FIRST,
   };
-  for (let i = OBJECTS_PER_EVENT; i < changed.length; i += OBJECTS_PER_EVENT)
-    yield { objects: changed.slice(i, i + OBJECTS_PER_EVENT).map(objectRow) };
+  for (let first = OBJECTS_FIRST; first < changed.length; first += OBJECTS_PER_EVENT) {
+    const end = first + OBJECTS_PER_EVENT;
+    yield { objects: changed.slice(first, end).map(objectRow), more: end < changed.length };
+  }
+}
+
+/** As the page sorts its list at first. */
+function largestFirst(one: WatchedObject, other: WatchedObject): number {
+  return other.heldBytes - one.heldBytes || other.object - one.object;
 }

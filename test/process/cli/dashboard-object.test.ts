@@ -18,6 +18,13 @@ async function openObject(page: Page, name: string) {
 const pixel = (x: number, y: number) =>
   `[...document.getElementById("picture").getContext("2d").getImageData(${x}, ${y}, 1, 1).data]`;
 
+/** Of the bars of the histogram, from the least value on, in percent of the fullest. */
+async function barHeights(page: Page): Promise<number[]> {
+  return (await page.evaluate(
+    `[...document.querySelectorAll("#histogram .count")].map((bar) => bar.height.baseVal.value)`,
+  )) as number[];
+}
+
 /** Red, green, blue and alpha of a pixel of the picture. */
 async function pixelAt(page: Page, x: number, y: number): Promise<number[]> {
   return (await page.evaluate(pixel(x, y))) as number[];
@@ -68,7 +75,21 @@ describe("the page of an object", { skip }, () => {
     assert.deepEqual(await pixelAt(page, 4, 0), [0, 0, 0, 255]);
     for (const legend of ["2 NaN", "1 +infinity", "1 -infinity"])
       await dialog.locator("#histogram").getByText(legend).waitFor();
+    // 96 elements in the fullest bin, and 4 or 5 in each of the others.
+    const heights = () => barHeights(page);
+    const [fullest = 0, ...others] = await heights();
+    assert.equal(fullest, 100);
+    assert.ok(
+      others.every((height) => height === 0 || (height > 4 && height < 9)),
+      `${others}`,
+    );
     await dialog.getByLabel("Logarithmic counts").check();
+    const [fullestLog, ...othersLog] = await heights();
+    assert.equal(fullestLog, 100);
+    assert.ok(
+      othersLog.every((height) => height === 0 || height > 30),
+      `${othersLog}`,
+    );
     await page.keyboard.press("Escape");
     await openObject(page, "nothing");
     await dialog.getByText("0 zero, 64 NaN, 0 infinite of 64 elements").waitFor();
@@ -85,7 +106,9 @@ describe("the page of an object", { skip }, () => {
       [EVIL]: { dtype: "complex64", shape: [16, 16] },
       bias: { dtype: "int64", shape: [300] },
     });
-    await bundle.array("bias").write(BigInt64Array.from({ length: 300 }, (_, i) => BigInt(i % 3)));
+    await bundle
+      .array("bias")
+      .write(BigInt64Array.from({ length: 300 }, (_, i) => BigInt(((i % 4) + 1) % 3)));
     await bundle.publish();
     await using rig = await DashboardPage.open(cli);
     const { page, problems } = rig;
@@ -96,8 +119,8 @@ describe("the page of an object", { skip }, () => {
     assert.equal(await page.locator("img").count(), 0);
     await dialog.getByRole("button", { name: /^bias/ }).click();
     await dialog.getByText("No picture: it has fewer than two axes.").waitFor();
-    await dialog.getByRole("img", { name: "Most are 0: 100 of 300" }).waitFor();
-    assert.equal(await dialog.locator("#histogram .count").count(), 3);
+    await dialog.getByRole("img", { name: "Most are 1: 150 of 300" }).waitFor();
+    assert.deepEqual(await barHeights(page), [50, 100, 50]);
     assert.deepEqual(problems, []);
     await hub.close();
   });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect } from "../../../src/client/connect.js";
+import { WebServer } from "../../../src/web/web-server.js";
 import { killHub } from "../../support/test-folder.js";
 import { CliRig } from "./cli-rig.js";
 import { launch, problemsOf, served, withoutBrowser as skip } from "./dashboard-rig.js";
@@ -85,6 +86,37 @@ describe("cuda-ipc dashboard", () => {
     } finally {
       await browser.close();
       for (const open of [small, large, channel]) open.close();
+      child.kill("SIGTERM");
+      await outcome;
+    }
+  });
+
+  it("opens from its URL by a redirect, and from a link of another site", { skip }, async () => {
+    await using rig = await CliRig.open();
+    await using _ = await rig.join();
+    const { url, child, outcome } = await served(rig);
+    const browser = await launch();
+    const link = `<a href="${url}">the dashboard</a>`;
+    const elsewhere = await WebServer.listen({
+      address: { host: "127.0.0.1", port: 0 },
+      handler: async () => ({ status: 200, type: "text/html", body: link }),
+    });
+    try {
+      const page = await browser.newPage();
+      const answer = await page.goto(url);
+      assert.equal(answer?.request().redirectedFrom()?.url(), url);
+      await page.getByText(/^Hub at /).waitFor();
+      assert.doesNotMatch(page.url(), /token/);
+      const context = await browser.newContext();
+      const other = await context.newPage();
+      // Another site than 127.0.0.1, although it is the same machine.
+      await other.goto(`http://localhost:${elsewhere.address.port}/`);
+      await other.getByText("the dashboard").click();
+      await other.getByText(/^Hub at /).waitFor();
+      assert.doesNotMatch(other.url(), /token/);
+    } finally {
+      await browser.close();
+      await elsewhere.close();
       child.kill("SIGTERM");
       await outcome;
     }

@@ -29,6 +29,19 @@ describe("histogram", () => {
     assert.deepEqual([bools.counts, bools.to], [[1, 2], 1]);
   });
 
+  it("never has more bins than it may", () => {
+    const found = (values: readonly number[]) =>
+      histogram("int8", toHostBytes("int8", values, values.length), 4);
+    assert.deepEqual([found([0, 3]).counts, found([0, 3]).isDiscrete], [[1, 0, 0, 1], true]);
+    assert.deepEqual([found([0, 4]).counts, found([0, 4]).isDiscrete], [[1, 0, 0, 1], false]);
+  });
+
+  it("counts magnitudes of complex numbers", () => {
+    const bytes = new Uint8Array(Float32Array.of(3, 4, 0, 0, 0, -1).buffer);
+    const { of, from, to, counts } = histogram("complex64", bytes, 5);
+    assert.deepEqual([of, from, to, counts], ["magnitude", 0, 5, [1, 1, 0, 0, 1]]);
+  });
+
   it("has one bin for equal values and none without finite ones", () => {
     const same = histogram("float64", toHostBytes("float64", [0.5, 0.5], 2), 8);
     assert.deepEqual([same.counts, same.from, same.to], [[2], 0.5, 0.5]);

@@ -3,7 +3,12 @@ import { describe, it } from "node:test";
 import { WebAccess } from "../../../src/web/web-access.js";
 import type { WebRequest } from "../../../src/web/web-messages.js";
 
-function request(url: string, cookies: Record<string, string> = {}, method = "GET"): WebRequest {
+function request(
+  url: string,
+  cookies: Record<string, string> = {},
+  method = "GET",
+  isDirect = false,
+): WebRequest {
   const { pathname, searchParams } = new URL(url, "http://x");
   return {
     method: method as "GET",
@@ -11,6 +16,7 @@ function request(url: string, cookies: Record<string, string> = {}, method = "GE
     query: searchParams,
     cookies: new Map(Object.entries(cookies)),
     bearer: undefined,
+    isDirect,
     body: new Uint8Array(),
     signal: new AbortController().signal,
   };
@@ -39,6 +45,18 @@ describe("WebAccess", () => {
     assert.ok(cookie.includes(`; Path=${folder};`) && folder.length > 40);
     assert.equal(access.check(request(`${folder}objects/7`, cookies)), "objects/7");
     assert.equal(access.check(request(folder, cookies)), "");
+  });
+
+  it("redirects a person who opens the URL directly", () => {
+    const access = new WebAccess();
+    const { cookie, folder } = entered(access);
+    const answer = access.check(request(access.firstPath, {}, "GET", true));
+    assert.deepEqual(answer, {
+      status: 303,
+      headers: { "Set-Cookie": cookie, Location: folder },
+    });
+    for (const url of ["/", "/?token=x"])
+      assert.ok(isRefused(access.check(request(url, {}, "GET", true))), url);
   });
 
   it("refuses a wrong or missing token, cookie and folder", () => {

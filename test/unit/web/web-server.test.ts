@@ -64,6 +64,20 @@ describe("WebServer", () => {
     assert.equal(headers["cache-control"], "no-store");
   });
 
+  it("tells whether a person opened the URL, or a page led to it", async () => {
+    const handler: WebHandler = async ({ isDirect }) => textAnswer(200, String(isDirect));
+    await using server = await listen({ handler });
+    for (const [site, wanted] of [
+      ["none", "true"],
+      ["same-origin", "false"],
+      ["cross-site", "false"],
+      ["", "false"],
+    ] as const) {
+      const headers = site === "" ? {} : { "sec-fetch-site": site };
+      assert.equal((await ask(server, "/", { headers })).text, `${wanted}\n`, site);
+    }
+  });
+
   it("answers HEAD without a body, and refuses other methods", async () => {
     await using server = await listen();
     const { status, headers, text } = await ask(server, "/", { method: "HEAD" });

@@ -46,7 +46,8 @@ class DeviceMap {
   /** By the number of an object, or by the holder whose smaller objects are joined. */
   #buttons = new Map();
   #colours = new Map();
-  #objects = [];
+  /** Undefined until they are known. The space for their cells is kept meanwhile. */
+  #objects;
   #size = "";
 
   constructor() {
@@ -109,6 +110,7 @@ class DeviceMap {
   }
 
   #drawCells(isNew) {
+    if (this.#objects === undefined) return;
     this.#cells.hidden = !this.#objects.some(({ bytes }) => bytes > 0);
     this.#pointed.hidden = this.#cells.hidden;
     const { clientWidth: width, clientHeight: height } = this.#cells;

@@ -1,8 +1,6 @@
 // The dashboard's page. Text of other processes only ever becomes text nodes and titles.
-import { openDetail, refreshDetail } from "./detail.js";
 import { byId, element } from "./elements.js";
 import { drawDevices, onChosen } from "./map.js";
-import { objectsEnded, openObject } from "./object.js";
 import { ageWords, objects, state, tabs } from "./tables.js";
 
 const ROW_PX = 26;
@@ -126,8 +124,10 @@ function showFrom(row) {
 }
 
 let isDrawn = true;
-/** Whether objects changed since the last drawing. */
+/** Whether objects changed since the maps were drawn. */
 let isChanged = true;
+/** Whether all events of the latest look are here. */
+let isWhole = false;
 
 function drawSoon() {
   if (!isDrawn) return;
@@ -135,23 +135,42 @@ function drawSoon() {
   requestAnimationFrame(() => {
     isDrawn = true;
     drawHub();
-    drawDevices(isChanged);
-    isChanged = false;
+    drawDevices(isChanged && isWhole);
+    if (isWhole) isChanged = false;
     drawTabs();
     drawList();
+    dialogsLoading ??= loadDialogs();
   });
+}
+
+/** The module with the dialogs, once it is here. */
+let dialogs;
+/** Resolves with it. WHY after the first rows: they would wait for files that they do not need. */
+let dialogsLoading;
+
+async function loadDialogs() {
+  dialogs = await import("./dialogs.js");
+  return dialogs;
+}
+
+async function openDialog(kind, row) {
+  const { openDetail, openObject } = await dialogsLoading;
+  if (kind === "object") openObject(row);
+  else openDetail(kind, row.id);
 }
 
 const events = new EventSource("events");
 events.onmessage = ({ data }) => {
-  const { objects: changed, gone = [], ...rest } = JSON.parse(data);
+  const { objects: changed, gone = [], more, ...rest } = JSON.parse(data);
   for (const id of gone) objects.delete(id);
   for (const row of changed) objects.set(row.id, row);
   Object.assign(state, rest);
   isChanged ||= changed.length > 0 || gone.length > 0;
-  if (gone.length > 0) objectsEnded(gone);
-  drawSoon();
-  refreshDetail();
+  isWhole = !more;
+  if (gone.length > 0) dialogs?.objectsEnded(gone);
+  // WHY not each event: ten drawings while 10,000 objects arrive would delay the last of them.
+  if (isWhole || rest.hub !== undefined) drawSoon();
+  dialogs?.refreshDetail();
 };
 events.onopen = () => {
   objects.clear();
@@ -169,10 +188,7 @@ byId("filter").oninput = ({ target }) => {
 function openRow({ target }) {
   const id = target.closest("tr")?.dataset.id;
   const row = rows.find((one) => String(one.id) === id);
-  const { kind } = tabs[state.tab];
-  if (row === undefined) return;
-  if (kind === "object") openObject(row);
-  else openDetail(kind, row.id);
+  if (row !== undefined) openDialog(tabs[state.tab].kind, row);
 }
 
 byId("rows").onclick = openRow;
@@ -194,5 +210,5 @@ window.onkeydown = (event) => {
   event.preventDefault();
   byId("filter").focus();
 };
-onChosen(openObject, showFrom);
+onChosen((row) => openDialog("object", row), showFrom);
 drawTitles();

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
 import { eventsOf, eventText, LiveFeed } from "../../../../src/cli/dashboard/live-feed.js";
 import { lookAt } from "../../../../src/cli/top/view.js";
 import type { HubWatch } from "../../../../src/watch/hub-watch.js";
 import type { Snapshot, WatchedObject } from "../../../../src/watch/snapshot.js";
+import { WebServer } from "../../../../src/web/web-server.js";
+import { until } from "../../../support/until.js";
 import { snapshotOf, watchedChannel, watchedObject } from "../../watch/samples.js";
 
 function many(count: number): WatchedObject[] {
@@ -18,12 +22,15 @@ describe("eventsOf", () => {
   it("sends all objects in parts, then only those that changed or are gone", () => {
     const objects = many(2500);
     const sent = new Map<number, WatchedObject>();
-    const lengths = events(objects, sent).map((event) => event.objects.length);
-    assert.deepEqual(lengths, [1000, 1000, 500]);
-    assert.deepEqual(
-      events(objects, sent).map((event) => event.objects.length),
-      [0],
-    );
+    const parts = (all: ReturnType<typeof events>) =>
+      all.map(({ objects, more }) => [objects.length, more]);
+    assert.deepEqual(parts(events(objects, sent)), [
+      [200, true],
+      [1000, true],
+      [1000, true],
+      [300, false],
+    ]);
+    assert.deepEqual(parts(events(objects, sent)), [[0, false]]);
     const changed = watchedObject({ object: 7, name: "n6", leases: 2 });
     const next = objects.slice(1).map((object) => (object.object === 7 ? changed : object));
     const [event, ...more] = events(next, sent);
@@ -35,6 +42,16 @@ describe("eventsOf", () => {
     assert.ok(event !== undefined && "gone" in event);
     assert.deepEqual(event.gone, [1]);
   });
+
+  it("begins with the largest and then the newest objects, as the list of a page does", () => {
+    const sizes = [1, 3, 2, 3];
+    const objects = sizes.map((heldBytes, i) => watchedObject({ object: i + 1, heldBytes }));
+    const [event] = events(objects, new Map());
+    assert.deepEqual(
+      event?.objects.map(({ id }) => id),
+      [4, 2, 3, 1],
+    );
+  });
 });
 
 describe("eventText", () => {
@@ -43,6 +60,25 @@ describe("eventText", () => {
     const [, data = ""] = /^data: (.*)\n\n$/.exec(eventText({ clients })) ?? [];
     const program = "\\u202egnp.exe\\u0007";
     assert.deepEqual(JSON.parse(data), { clients: [{ program, pid: 5 }] });
+  });
+
+  it("escapes each character that JSON keeps, or escapes in its own way", () => {
+    for (const character of [
+      "\n",
+      "\t",
+      "\b",
+      "\f",
+      "\r",
+      "\u0001",
+      "\u007f",
+      "\u009b",
+      "\u2028",
+    ]) {
+      const text = eventText({ name: `a${character}` });
+      const { name } = JSON.parse(text.slice("data: ".length));
+      assert.equal(name, `a\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+    }
+    assert.equal(eventText({ name: 'a"\\é' }), 'data: {"name":"a\\"\\\\é"}\n\n');
   });
 });
 
@@ -57,8 +93,66 @@ function feedOf(snapshots: readonly Snapshot[]) {
   return { feed: new LiveFeed(watch, new AbortController().signal), looks: () => looks };
 }
 
+/** A dashboard whose pages hear of a look every 10 ms. */
+async function servedFeed() {
+  let looks = 0;
+  const snapshot = async () => {
+    looks += 1;
+    return snapshotOf({ monotonicMs: performance.now() });
+  };
+  const watch = { snapshot } as unknown as HubWatch;
+  const feed = new LiveFeed(watch, new AbortController().signal, 10);
+  const pages = { open: 0 };
+  const server = await WebServer.listen({
+    address: { host: "127.0.0.1", port: 0 },
+    handler: async () => ({
+      type: "text/event-stream",
+      run: async (write, signal) => {
+        pages.open += 1;
+        await feed.run(write, signal).finally(() => {
+          pages.open -= 1;
+        });
+      },
+    }),
+  });
+  const openPage = async () => {
+    const asked = get({ ...server.address, agent: false });
+    const [answer] = (await once(asked, "response")) as [IncomingMessage];
+    await once(answer, "data");
+    answer.resume().on("error", () => {});
+    return answer;
+  };
+  return { feed, server, pages, openPage, looks: () => looks };
+}
+
 describe("LiveFeed", () => {
-  it("looks once for pages that ask together, and never again after the last one is closed", async () => {
+  it("looks only while a page is open", async () => {
+    const [watched, other] = [await servedFeed(), await servedFeed()];
+    await using _ = watched.server;
+    await using __ = other.server;
+    await other.openPage();
+    /** Long enough for many looks: the other dashboard takes them meanwhile. */
+    const longAfter = (looks: number) => {
+      const start = other.looks();
+      return until("the other page hears of looks", () => other.looks() >= start + looks);
+    };
+    watched.feed.begin();
+    await longAfter(20);
+    assert.equal(watched.looks(), 1, "before the first page is opened");
+    const [first, second] = [await watched.openPage(), await watched.openPage()];
+    first.destroy();
+    const before = watched.looks();
+    await until("the second page goes on", () => watched.looks() > before + 5);
+    second.destroy();
+    await until("both pages are closed", () => watched.pages.open === 0);
+    const last = watched.looks();
+    await longAfter(20);
+    assert.equal(watched.looks(), last, "after the last page was closed");
+    await watched.openPage();
+    await until("the next page hears of looks", () => watched.looks() > last + 5);
+  });
+
+  it("looks once for pages that ask together", async () => {
     const now = performance.now();
     const { feed, looks } = feedOf([snapshotOf({ monotonicMs: now }), snapshotOf()]);
     const page = async () => {
