@@ -65,10 +65,14 @@ function leftOut(list: readonly unknown[]): number {
 function machinesOf(directory: Directory): BridgeStatus["machines"] {
   const counts = new Map<string, number>();
   for (const { record } of directory.machines()) counts.set(record.machine, 0);
+  for (const { record } of directory.others.values()) counts.set(record.machine, 0);
   for (const { record } of directory.entries())
     counts.set(record.machine, (counts.get(record.machine) ?? 0) + 1);
   return [...counts]
-    .map(([machine, names]) => ({ machine, alive: directory.isReady(machine), names }))
+    .map(([machine, names]) => {
+      const version = directory.versionOf(machine);
+      return { machine, alive: directory.isReady(machine), names, version };
+    })
     .sort(by(({ machine }) => machine));
 }
 

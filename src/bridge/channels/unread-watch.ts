@@ -8,7 +8,7 @@ export class UnreadWatch implements Disposable {
   readonly #timer: NodeJS.Timeout;
   #readAtMs = performance.now();
 
-  /** @param onUnread called when nobody has read for `defaults.carriedUnreadMs`, or somewhat later */
+  /** @param onUnread called when nobody has read for `defaults.carriedUnreadMs` or somewhat more */
   constructor(writer: Pick<ChannelWriter, "readers">, onUnread: () => void) {
     this.#writer = writer;
     this.#onUnread = onUnread;

@@ -9,9 +9,11 @@ import {
   decodeName,
   decodeService,
   type MachineRecord,
+  machineKey,
   type NameRecord,
   type ServiceRecord,
 } from "../../wire/machine-records.js";
+import { type OtherVersion, VersionMismatch } from "../../wire/machines-version.js";
 import type { NameEntry } from "./name-store.js";
 
 interface Known<Record> {
@@ -22,6 +24,8 @@ interface Known<Record> {
 export type KnownMachine = Known<MachineRecord>;
 export type KnownName = Known<NameRecord>;
 export type KnownService = Known<ServiceRecord>;
+/** A record of a bridge of another version. */
+export type KnownOther = Known<OtherVersion & { readonly machine: string }>;
 
 type MirrorLimits = {
   readonly [Name in "knownMachinesMax" | "namesPerMachineMax" | "knownNamesMax"]: number;
@@ -32,6 +36,8 @@ export class Mirror {
   readonly names = new Map<string, KnownName>();
   /** By their keys. */
   readonly services = new Map<string, KnownService>();
+  /** Records of other versions, by their keys. */
+  readonly others = new Map<string, KnownOther>();
   /** The machine of this bridge. Limits of all machines together do not keep it out. */
   readonly #own: string;
   readonly #max: MirrorLimits;
@@ -45,17 +51,33 @@ export class Mirror {
 
   /**
    * Returns false if a machine has only renewed its record.
-   * @throws INVALID_MESSAGE, PROTOCOL_MISMATCH, INVALID_DESCRIPTOR, LIMIT_EXCEEDED
+   * @throws PROTOCOL_MISMATCH after it has kept what a record of another version tells
+   * @throws INVALID_MESSAGE, INVALID_DESCRIPTOR, LIMIT_EXCEEDED, and then forgets the key
    */
-  apply({ key, revision, value }: NameEntry): boolean {
-    if (value === undefined) this.forget(key);
-    else if (key.startsWith("machine.")) {
+  apply(entry: NameEntry): boolean {
+    const { key, revision, value } = entry;
+    try {
+      if (value === undefined) this.forget(key);
+      else if (!this.#decode(key, value, revision)) return false;
+      this.#remove(this.others, key);
+      return true;
+    } catch (error) {
+      this.forget(key);
+      if (error instanceof VersionMismatch) this.#keepOther(key, error.other, revision);
+      throw error;
+    }
+  }
+
+  /** Returns false if a machine has only renewed its record. */
+  #decode(key: string, value: Uint8Array, revision: number): boolean {
+    if (key.startsWith("machine.")) {
       const record = decodeMachine(key, value);
       this.#checkMachine(record.machine);
       const earlier = this.machines.get(record.machine)?.record;
       this.machines.set(record.machine, { record, revision });
       return earlier?.instance !== record.instance || earlier.ready !== record.ready;
-    } else if (key.startsWith("name.")) {
+    }
+    if (key.startsWith("name.")) {
       const record = decodeName(key, value);
       this.#keep(key, this.names, record.name, { record, revision });
     } else if (key.startsWith("service.")) {
@@ -63,6 +85,12 @@ export class Mirror {
       this.#keep(key, this.services, key, { record, revision });
     }
     return true;
+  }
+
+  #keepOther(key: string, { machine, ...other }: OtherVersion, revision: number): void {
+    const isOdd = key.startsWith("machine.") && key !== machineKey(machine ?? "");
+    if (machine !== undefined && !isOdd)
+      this.#keep(key, this.others, key, { record: { ...other, machine }, revision });
   }
 
   forget(key: string): void {
@@ -73,6 +101,7 @@ export class Mirror {
     if (kind === "machine") this.machines.delete(name);
     if (kind === "name") this.#remove(this.names, name);
     this.#remove(this.services, key);
+    this.#remove(this.others, key);
   }
 
   #keep<Record extends { readonly machine: string }>(
@@ -116,7 +145,7 @@ export class Mirror {
 
   #checkCount(key: string, machine: string): void {
     const count = this.#counts.get(machine) ?? 0;
-    const all = this.names.size + this.services.size;
+    const all = this.names.size + this.services.size + this.others.size;
     const found =
       count >= this.#max.namesPerMachineMax
         ? `machine "${machine}" has ${count} names, the limit (namesPerMachineMax)`

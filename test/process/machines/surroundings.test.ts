@@ -1,4 +1,5 @@
 /** What may be wrong around a bridge: clocks, NATS, UCX, other versions, and very many names. */
+
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -11,6 +12,7 @@ import { defaults } from "../../../src/base/limits.js";
 import type { Hub } from "../../../src/client/hub.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import { encodeRecord, machineKey, nameKey } from "../../../src/wire/machine-records.js";
+import { MACHINES_VERSION } from "../../../src/wire/machines-version.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { HostileMachine } from "../../support/machines/hostile-machine.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
@@ -112,10 +114,16 @@ describe("a bridge", { skip: skipWithoutEngines }, () => {
 
     const newest = { machine: "newest", instance: randomUUID(), place: "there", ucx: "1.22.0" };
     hostile.store.serve(`link.${newest.instance}`, async () => Buffer.from('{"v":9,"ok":true}'));
-    const machine = { ...newest, v: 1, ready: true } as const;
+    const machine = { ...newest, v: MACHINES_VERSION, ready: true } as const;
     await hostile.store.create(machineKey("newest"), encodeRecord(machine));
     const name = "of-the-newest";
-    const record = { v: 1, name, machine: "newest", object: 1, sharedWith: "private" } as const;
+    const record = {
+      v: MACHINES_VERSION,
+      name,
+      machine: "newest",
+      object: 1,
+      sharedWith: "private",
+    } as const;
     const facts = { createdAtMs: 1, descriptor: hostArray };
     await hostile.store.create(nameKey(name), encodeRecord({ ...record, ...facts }));
     await until("the name is seen", async () => {
