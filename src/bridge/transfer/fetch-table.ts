@@ -75,8 +75,8 @@ export class FetchTable {
 
   /**
    * Resolves when this machine's hub has the name.
-   * @throws NOT_FOUND, PEER_GONE if `wait` is false; PROTOCOL_MISMATCH if the name is of a bridge of
-   * another version; ABORTED; what the fetch throws
+   * @throws NOT_FOUND, PEER_GONE if `wait` is false; PROTOCOL_MISMATCH if only a bridge of another
+   * version announces it; ABORTED; what the fetch throws
    */
   async pull(name: string, options: PullOptions): Promise<PullState & { state: "done" }> {
     const { wait, signal, onState } = options;
