@@ -64,11 +64,18 @@ export class Announcer {
           () =>
             this.#store.remove(key, revision),
       ),
-      ...[...wanted.values()].map((record) => () => this.#write(record, refused)),
+      ...[...wanted.values()]
+        .filter((record) => !this.#isWritten(record))
+        .map((record) => () => this.#write(record, refused)),
     ];
     const isWritten = await inParallel(writes);
     this.#refused = refused;
     return isWritten;
+  }
+
+  #isWritten({ name, object }: NameRecord): boolean {
+    const record = this.#directory.entry(name)?.record;
+    return record?.machine === this.#machine && record.object === object;
   }
 
   async #remove(name: string, revision: number): Promise<boolean> {
@@ -80,8 +87,7 @@ export class Announcer {
   async #write(record: NameRecord, refused: Map<string, string>): Promise<boolean> {
     const { name } = record;
     const found = this.#directory.entry(name);
-    if (found?.record.machine === this.#machine && found.record.object === record.object)
-      return true;
+    if (this.#isWritten(record)) return true;
     const key = nameKey(name);
     const written = found ?? this.#directory.other(key);
     const owner = written?.record.machine ?? this.#machine;

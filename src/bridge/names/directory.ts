@@ -73,6 +73,21 @@ export class Directory implements NameWatcher {
     return [...this.#mirror.names.values()];
   }
 
+  /** The entries of the names after this one, in the order of names. */
+  entriesAfter(name: string | undefined): Iterable<KnownName> {
+    return this.#mirror.names.after(name);
+  }
+
+  /** See `Mirror.machineNames`. */
+  machineNames(): readonly string[] {
+    return this.#mirror.machineNames;
+  }
+
+  /** How many names a machine has announced. */
+  namesOf(machine: string): number {
+    return this.#mirror.namesOf(machine);
+  }
+
   services(): readonly KnownService[] {
     return [...this.#mirror.services.values()];
   }

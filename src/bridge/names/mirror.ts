@@ -15,6 +15,7 @@ import {
 } from "../../wire/machine-records.js";
 import { type OtherVersion, VersionMismatch } from "../../wire/machines-version.js";
 import type { NameEntry } from "./name-store.js";
+import { SortedMap } from "./sorted-map.js";
 
 interface Known<Record> {
   readonly record: Record;
@@ -33,7 +34,7 @@ type MirrorLimits = {
 
 export class Mirror {
   readonly machines = new Map<string, KnownMachine>();
-  readonly names = new Map<string, KnownName>();
+  readonly names = new SortedMap<KnownName>();
   /** By their keys. */
   readonly services = new Map<string, KnownService>();
   /** Records of other versions, by their keys. */
@@ -43,6 +44,8 @@ export class Mirror {
   readonly #max: MirrorLimits;
   /** How many names and services each machine has. */
   readonly #counts = new Map<string, number>();
+  /** How many names alone. */
+  readonly #nameCounts = new Map<string, number>();
 
   constructor(own: string, max: MirrorLimits = limits) {
     this.#own = own;
@@ -56,10 +59,10 @@ export class Mirror {
    */
   apply(entry: NameEntry): boolean {
     const { key, revision, value } = entry;
+    this.#remove(this.others, key);
     try {
-      if (value === undefined) this.forget(key);
-      else if (!this.#decode(key, value, revision)) return false;
-      this.#remove(this.others, key);
+      if (value !== undefined) return this.#decode(key, value, revision);
+      this.forget(key);
       return true;
     } catch (error) {
       this.forget(key);
@@ -93,6 +96,15 @@ export class Mirror {
       this.#keep(key, this.others, key, { record: { ...other, machine }, revision });
   }
 
+  /** The machines that are there, of any version, and those that are gone but have left records. */
+  get machineNames(): readonly string[] {
+    return [...new Set([...this.machines.keys(), ...this.#counts.keys()])].sort();
+  }
+
+  namesOf(machine: string): number {
+    return this.#nameCounts.get(machine) ?? 0;
+  }
+
   forget(key: string): void {
     const [kind, part = ""] = key.split(".", 2);
     const name = part.replaceAll(/=([0-9a-f]{2})/g, (_, hex: string) =>
@@ -114,8 +126,8 @@ export class Mirror {
     const earlier = known.get(name)?.record.machine;
     if (earlier !== machine) {
       this.#checkCount(key, machine);
-      this.#count(machine, 1);
-      if (earlier !== undefined) this.#count(earlier, -1);
+      this.#count(known, machine, 1);
+      if (earlier !== undefined) this.#count(known, earlier, -1);
     }
     known.set(name, entry);
   }
@@ -127,13 +139,12 @@ export class Mirror {
     const found = known.get(name);
     if (found === undefined) return;
     known.delete(name);
-    this.#count(found.record.machine, -1);
+    this.#count(known, found.record.machine, -1);
   }
 
-  #count(machine: string, change: number): void {
-    const count = (this.#counts.get(machine) ?? 0) + change;
-    if (count === 0) this.#counts.delete(machine);
-    else this.#counts.set(machine, count);
+  #count(known: unknown, machine: string, change: number): void {
+    add(this.#counts, machine, change);
+    if (known === this.names) add(this.#nameCounts, machine, change);
   }
 
   #checkMachine(machine: string): void {
@@ -155,4 +166,10 @@ export class Mirror {
     if (found !== undefined)
       throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot keep ${key} of NATS: ${found}`);
   }
+}
+
+function add(counts: Map<string, number>, machine: string, change: number): void {
+  const count = (counts.get(machine) ?? 0) + change;
+  if (count === 0) counts.delete(machine);
+  else counts.set(machine, count);
 }
