@@ -27,6 +27,7 @@ const SLOW = [
   "process/machines/fetch-steps",
   "process/machines/full-tables",
   "process/machines/hostile",
+  "process/machines/many-names",
   "process/machines/network",
   "process/machines/steps",
   "process/machines/surroundings",

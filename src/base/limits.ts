@@ -219,7 +219,7 @@ export const defaults = {
   machineSilenceMs: 20_000,
   /** How long a fetch waits for a machine that is gone to come back. */
   machineReturnMs: 15_000,
-  /** How long a bridge carries a channel that nobody here reads. */
+  /** How long a bridge carries a channel, or the replies of a worker, that nobody here reads. */
   carriedUnreadMs: 10_000,
   /** How long another machine may take to accept a link. */
   linkTimeoutMs: 5000,

@@ -4,6 +4,7 @@ import type { BridgeStatus } from "../wire/bridge-messages.js";
 import type { CarriedChannel } from "./channels/carried-channel.js";
 import type { RefusedName } from "./names/announcer.js";
 import type { Directory } from "./names/directory.js";
+import type { KnownService } from "./names/mirror.js";
 import type { FarWorkers } from "./services/far-workers.js";
 import type { ExportServer } from "./transfer/export-server.js";
 import type { Fetch } from "./transfer/fetch.js";
@@ -31,7 +32,9 @@ export function statusOf(
   after: string | undefined,
 ): BridgeStatus {
   const machines = machinesOf(directory);
-  const services = servicesOf(facts, directory);
+  const services = [...directory.services()].sort(
+    by(({ record: { service, machine } }) => `${service} ${machine}`),
+  );
   const channels = channelsOf(facts);
   const rest = {
     v: 1,
@@ -49,7 +52,7 @@ export function statusOf(
       totalBytes: fetch.totalBytes,
       bytesPerSecond: fetch.bytesPerSecond,
     })),
-    services: services.slice(0, LISTED),
+    services: servicesOf(facts, services.slice(0, LISTED)),
     servicesLeftOut: leftOut(services),
     channels: channels.slice(0, LISTED),
     channelsLeftOut: leftOut(channels),
@@ -63,27 +66,23 @@ function leftOut(list: readonly unknown[]): number {
 }
 
 function machinesOf(directory: Directory): BridgeStatus["machines"] {
-  const counts = new Map<string, number>();
-  for (const { record } of directory.machines()) counts.set(record.machine, 0);
-  for (const { record } of directory.entries())
-    counts.set(record.machine, (counts.get(record.machine) ?? 0) + 1);
-  return [...counts]
-    .map(([machine, names]) => ({ machine, alive: directory.isReady(machine), names }))
-    .sort(by(({ machine }) => machine));
+  return directory.machineNames().map((machine) => ({
+    machine,
+    alive: directory.isReady(machine),
+    names: directory.namesOf(machine),
+    version: directory.versionOf(machine),
+  }));
 }
 
-function servicesOf(facts: BridgeFacts, directory: Directory): BridgeStatus["services"] {
+function servicesOf(facts: BridgeFacts, known: readonly KnownService[]): BridgeStatus["services"] {
   const claimed = facts.serving.flatMap((it) => it.claimed);
-  return directory
-    .services()
-    .map(({ record: { service, machine } }) => {
-      const isOwn = machine === facts.machine;
-      const workersUsed = isOwn
-        ? claimed.filter((it) => it === service).length
-        : facts.workers.countOf(service, machine);
-      return { service, machine, workersUsed };
-    })
-    .sort(by(({ service, machine }) => `${service} ${machine}`));
+  return known.map(({ record: { service, machine } }) => {
+    const isOwn = machine === facts.machine;
+    const workersUsed = isOwn
+      ? claimed.filter((it) => it === service).length
+      : facts.workers.countOf(service, machine);
+    return { service, machine, workersUsed };
+  });
 }
 
 function channelsOf({ carried, serving }: BridgeFacts): BridgeStatus["channels"] {
@@ -100,14 +99,10 @@ function pageOf(
   after: string | undefined,
   restBytes: number,
 ): Pick<BridgeStatus, "names" | "next"> {
-  const sorted = directory
-    .entries()
-    .map(({ record }) => record)
-    .filter(({ name }) => after === undefined || name > after)
-    .sort(by(({ name }) => name));
   const names: BridgeStatus["names"] = [];
   let bytes = restBytes + FIELDS_BYTES;
-  for (const { name, machine, object, descriptor } of sorted) {
+  for (const { record } of directory.entriesAfter(after)) {
+    const { name, machine, object, descriptor } = record;
     const entry = { name, machine, object, byteLength: descriptor.byteLength };
     bytes += JSON.stringify(entry).length + 1;
     if (bytes > limits.messageBytesMax) return { names, next: names.at(-1)?.name ?? null };

@@ -1,6 +1,7 @@
 /** The objects of this machine's hub that the bridge shows to other machines. */
 import { linkNameOf } from "../service/service-names.js";
-import { MACHINES_VERSION, type NameRecord } from "../wire/machine-records.js";
+import type { NameRecord } from "../wire/machine-records.js";
+import { MACHINES_VERSION } from "../wire/machines-version.js";
 import type { ObjectSummary } from "../wire/messages.js";
 
 /** Who decides what other machines see, beside the owner of an object. */

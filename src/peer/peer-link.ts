@@ -146,6 +146,6 @@ export class PeerLink {
 }
 
 /** Returns the error that a refusal carries. An unknown code becomes SYSTEM_ERROR. */
-export function refusedBy({ error }: Refusal): CudaIpcError {
+export function refusedBy({ error }: Pick<Refusal, "error">): CudaIpcError {
   return new CudaIpcError(isErrorCode(error.code) ? error.code : "SYSTEM_ERROR", error.message);
 }

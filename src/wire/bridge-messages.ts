@@ -123,7 +123,15 @@ const statusReply = v.strictObject({
   namesAwayMs: v.nullable(count),
   ucx: word,
   transports: v.array(word),
-  machines: v.array(v.strictObject({ machine: word, alive: v.boolean(), names: count })),
+  /** `version` is of its bridge; with another one it exchanges nothing. Undefined if it is gone. */
+  machines: v.array(
+    v.strictObject({
+      machine: word,
+      alive: v.boolean(),
+      names: count,
+      version: v.optional(positive),
+    }),
+  ),
   machinesLeftOut: count,
   fetches: v.array(copyUnderWay),
   /** Sorted by service, then by machine. Those of this machine are what it announces. */

@@ -111,20 +111,22 @@ const textByName = v.custom<Readonly<Record<string, string>>>(
   "an object of texts",
 );
 
+/** One array in the index of a bundle. */
+export const bundleEntrySchema = v.strictObject({ name: v.string(), ...arrayLayout.entries });
+
 /**
  * The index of a bundle. It can be larger than a message, so it has a sealed memory file of its
- * own.
+ * own. WHY `arrays` is not checked here: there may be a million, and each is checked in its turn.
  */
 export const bundleIndexSchema = v.strictObject({
   version: v.literal(DESCRIPTOR_VERSION),
   metadata: textByName,
-  arrays: v.pipe(
-    v.array(v.strictObject({ name: v.string(), ...arrayLayout.entries })),
-    v.maxLength(limits.bundleArraysMax),
-  ),
+  arrays: v.custom<readonly unknown[]>(Array.isArray, "a list of arrays"),
 });
 
-export type BundleIndex = v.InferOutput<typeof bundleIndexSchema>;
+export interface BundleIndex extends v.InferOutput<typeof bundleIndexSchema> {
+  readonly arrays: readonly v.InferOutput<typeof bundleEntrySchema>[];
+}
 
 /** Says why a well-formed descriptor contradicts itself. Undefined if it does not. */
 export function descriptorContradiction(descriptor: Descriptor): string | undefined {

@@ -8,7 +8,7 @@ import { limits } from "../base/limits.js";
 import { channelContent } from "./channel-content.js";
 import { checked } from "./codec.js";
 import { descriptorSchema } from "./descriptor.js";
-import { MACHINES_VERSION } from "./machine-records.js";
+import { MACHINES_VERSION, otherVersionOf, VersionMismatch } from "./machines-version.js";
 import { refusalSchema } from "./peer-messages.js";
 import { count, positive } from "./schemas.js";
 
@@ -35,7 +35,7 @@ const meeting = {
 export const linkRequestSchema = v.strictObject({ ...meeting, op: v.literal("link") });
 export const linkReplySchema = v.union([
   v.strictObject({ ...meeting, ok: v.literal(true) }),
-  refusalSchema,
+  v.strictObject({ ...refusalSchema.entries, ...head }),
 ]);
 
 export type LinkRequest = v.InferOutput<typeof linkRequestSchema>;
@@ -165,13 +165,8 @@ export function decodeLinkMessage<Schema extends v.GenericSchema>(
   } catch (cause) {
     throw new CudaIpcError("INVALID_MESSAGE", `Cannot read ${what}: ${messageOf(cause)}`);
   }
-  const found = typeof value === "object" && value !== null && "v" in value ? value.v : undefined;
-  if (typeof found === "number" && found !== MACHINES_VERSION) {
-    throw new CudaIpcError(
-      "PROTOCOL_MISMATCH",
-      `Cannot read ${what}: it is of version ${found}, wanted ${MACHINES_VERSION}`,
-    );
-  }
+  const other = otherVersionOf(value);
+  if (other !== undefined) throw new VersionMismatch(`read ${what}`, other);
   return checked(what, schema, value);
 }
 

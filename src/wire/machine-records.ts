@@ -6,11 +6,9 @@
 import * as v from "valibot";
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { descriptorContradiction, descriptorSchema } from "./descriptor.js";
+import { MACHINES_VERSION, otherVersionOf, VersionMismatch } from "./machines-version.js";
 import { isValidName } from "./names.js";
 import { count, positive } from "./schemas.js";
-
-/** Bridges of another version are not linked with. */
-export const MACHINES_VERSION = 1;
 
 const version = { v: v.literal(MACHINES_VERSION) };
 const goodName = v.pipe(v.string(), v.check(isValidName, "not a valid name"));
@@ -66,7 +64,12 @@ export function nameKey(name: string): string {
 }
 
 export function serviceKey(service: string, machine: string): string {
-  return `service.${keyPart(service)}.${keyPart(machine)}`;
+  return `${servicePrefix(service)}${keyPart(machine)}`;
+}
+
+/** With it the keys of a service begin. */
+export function servicePrefix(service: string): string {
+  return `service.${keyPart(service)}.`;
 }
 
 export function encodeRecord(record: MachineRecord | NameRecord | ServiceRecord): Uint8Array {
@@ -112,13 +115,8 @@ function decode<Schema extends v.GenericSchema>(
   } catch (cause) {
     throw damaged(key, messageOf(cause));
   }
-  const found = typeof value === "object" && value !== null && "v" in value ? value.v : undefined;
-  if (typeof found === "number" && found !== MACHINES_VERSION) {
-    throw new CudaIpcError(
-      "PROTOCOL_MISMATCH",
-      `Cannot read ${key} in NATS: it is of version ${found}, wanted ${MACHINES_VERSION}`,
-    );
-  }
+  const other = otherVersionOf(value);
+  if (other !== undefined) throw new VersionMismatch(`read ${key} in NATS`, other);
   const result = v.safeParse(schema, value, { abortEarly: true });
   if (result.success) return result.output;
   const [issue] = result.issues;

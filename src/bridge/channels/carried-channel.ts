@@ -4,7 +4,6 @@
  */
 import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
-import { defaults } from "../../base/limits.js";
 import type { ChannelWriter } from "../../channel/channel-writer.js";
 import type { ChannelContent } from "../../wire/channel-content.js";
 import type { CallResult } from "../../wire/link-messages.js";
@@ -12,8 +11,7 @@ import type { NameRecord } from "../../wire/machine-records.js";
 import type { FetchParts } from "../transfer/fetch.js";
 import { RemoteObject } from "../transfer/remote-object.js";
 import { MessageCarrier } from "./message-carrier.js";
-
-const LOOK_MS = 2000;
+import { UnreadWatch } from "./unread-watch.js";
 
 export class CarriedChannel {
   readonly record: NameRecord;
@@ -63,21 +61,21 @@ export class CarriedChannel {
 
   /** Until the channel ends there, nobody reads it here, or the machine is gone for too long. */
   async #run(onBegun: () => void): Promise<string> {
-    let look: NodeJS.Timeout | undefined;
+    let unread: UnreadWatch | undefined;
     let writer: ChannelWriter | undefined;
     try {
       const { sequence } = await this.#attempt(() => this.#remote.open());
       writer = await this.#create(sequence);
       this.#firstSequence = sequence;
       this.#writer = writer;
-      look = this.#watch(writer);
+      unread = new UnreadWatch(writer, () => this.#endUnread());
       onBegun();
       const hasGone = await this.#attempt(() => this.#carry(writer as ChannelWriter));
       if (hasGone) return "its writer is gone";
       writer.end();
       return "its writer closed it";
     } finally {
-      clearInterval(look);
+      unread?.[Symbol.dispose]();
       // Readers learn that this was not the end that the writer meant. Nothing after `end`.
       writer?.abandon();
       this.#remote.end();
@@ -111,16 +109,9 @@ export class CarriedChannel {
     });
   }
 
-  /** Ends it when nobody has read for a while. */
-  #watch(writer: ChannelWriter): NodeJS.Timeout {
-    let readAtMs = performance.now();
-    return setInterval(() => {
-      const nowMs = performance.now();
-      if (writer.readers > 0) readAtMs = nowMs;
-      if (nowMs - readAtMs < defaults.carriedUnreadMs) return;
-      const message = `Cannot carry "${this.record.name}": nobody reads it here`;
-      this.abort(new CudaIpcError("ABORTED", message));
-    }, LOOK_MS);
+  #endUnread(): void {
+    const message = `Cannot carry "${this.record.name}": nobody reads it here`;
+    this.abort(new CudaIpcError("ABORTED", message));
   }
 
   /** Returns whether the writer has died there; otherwise it has closed the channel. */

@@ -18,7 +18,7 @@ import {
   linkReplySchema,
   linkRequestSchema,
 } from "../../wire/link-messages.js";
-import { MACHINES_VERSION } from "../../wire/machine-records.js";
+import { MACHINES_VERSION } from "../../wire/machines-version.js";
 import type { NameStore } from "../names/name-store.js";
 import { FrameSeal, type LinkSide } from "./frame-seal.js";
 import type { LinkServer } from "./link-server.js";

@@ -5,6 +5,7 @@
 import { encodeRecord, type NameRecord, nameKey } from "../../wire/machine-records.js";
 import type { Directory } from "./directory.js";
 import { inParallel } from "./in-parallel.js";
+import { leftBehind } from "./left-behind.js";
 import type { NameStore } from "./name-store.js";
 
 export interface RefusedName {
@@ -58,11 +59,23 @@ export class Announcer {
           () =>
             this.#remove(record.name, revision),
       ),
-      ...[...wanted.values()].map((record) => () => this.#write(record, refused)),
+      ...leftBehind(this.#directory, this.#machine, "name.", [...wanted.keys()].map(nameKey)).map(
+        ({ key, revision }) =>
+          () =>
+            this.#store.remove(key, revision),
+      ),
+      ...[...wanted.values()]
+        .filter((record) => !this.#isWritten(record))
+        .map((record) => () => this.#write(record, refused)),
     ];
     const isWritten = await inParallel(writes);
     this.#refused = refused;
     return isWritten;
+  }
+
+  #isWritten({ name, object }: NameRecord): boolean {
+    const record = this.#directory.entry(name)?.record;
+    return record?.machine === this.#machine && record.object === object;
   }
 
   async #remove(name: string, revision: number): Promise<boolean> {
@@ -74,23 +87,23 @@ export class Announcer {
   async #write(record: NameRecord, refused: Map<string, string>): Promise<boolean> {
     const { name } = record;
     const found = this.#directory.entry(name);
-    if (found?.record.machine === this.#machine && found.record.object === record.object)
-      return true;
-    const owner = found?.record.machine ?? this.#machine;
+    if (this.#isWritten(record)) return true;
+    const key = nameKey(name);
+    const written = found ?? this.#directory.other(key);
+    const owner = written?.record.machine ?? this.#machine;
     // A machine that is gone has lost its names to the first that wants them.
-    if (owner !== this.#machine && this.#directory.machine(owner) !== undefined) {
+    if (owner !== this.#machine && this.#directory.versionOf(owner) !== undefined) {
       if (this.#refused.get(name) !== owner)
         this.#log(`not announced: "${name}", because machine "${owner}" announced it before`);
       refused.set(name, owner);
       this.#offered.delete(name);
       return true;
     }
-    const key = nameKey(name);
     const value = encodeRecord(record);
     const revision =
-      found === undefined
+      written === undefined
         ? await this.#store.create(key, value)
-        : await this.#store.update(key, value, found.revision);
+        : await this.#store.update(key, value, written.revision);
     if (revision !== undefined) this.#log(`announced: "${name}"`);
     return revision !== undefined;
   }

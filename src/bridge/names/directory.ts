@@ -5,8 +5,15 @@
  */
 import { messageOf } from "../../base/errors.js";
 import { kindOfMessage, RepeatedLines, restOf } from "../../base/repeated-lines.js";
-import type { NameRecord } from "../../wire/machine-records.js";
-import { type KnownMachine, type KnownName, type KnownService, Mirror } from "./mirror.js";
+import { machineKey, type NameRecord, nameKey, servicePrefix } from "../../wire/machine-records.js";
+import { VersionMismatch } from "../../wire/machines-version.js";
+import {
+  type KnownMachine,
+  type KnownName,
+  type KnownOther,
+  type KnownService,
+  Mirror,
+} from "./mirror.js";
 import type { NameEntry, NameWatcher } from "./name-store.js";
 
 /** Keys of bad records that are told once. Those of others are told again when they change. */
@@ -66,8 +73,50 @@ export class Directory implements NameWatcher {
     return [...this.#mirror.names.values()];
   }
 
+  /** The entries of the names after this one, in the order of names. */
+  entriesAfter(name: string | undefined): Iterable<KnownName> {
+    return this.#mirror.names.after(name);
+  }
+
+  /** See `Mirror.machineNames`. */
+  machineNames(): readonly string[] {
+    return this.#mirror.machineNames;
+  }
+
+  /** How many names a machine has announced. */
+  namesOf(machine: string): number {
+    return this.#mirror.namesOf(machine);
+  }
+
   services(): readonly KnownService[] {
     return [...this.#mirror.services.values()];
+  }
+
+  /** The record of another version that a key has. */
+  other(key: string): KnownOther | undefined {
+    return this.#mirror.others.get(key);
+  }
+
+  /** Records of other versions, by their keys. */
+  get others(): ReadonlyMap<string, KnownOther> {
+    return this.#mirror.others;
+  }
+
+  /** The version of a machine's bridge. Undefined if it has none. */
+  versionOf(machine: string): number | undefined {
+    return this.machine(machine)?.record.v ?? this.other(machineKey(machine))?.record.version;
+  }
+
+  /** Why a name cannot be used, if it was announced by a bridge of another version that runs. */
+  mismatchOf(attempt: string, name: string): VersionMismatch | undefined {
+    return this.#mismatch(attempt, this.other(nameKey(name)));
+  }
+
+  /** The same for a service that no bridge of this version announces. */
+  mismatchOfService(attempt: string, service: string): VersionMismatch | undefined {
+    const prefix = servicePrefix(service);
+    const keys = [...this.others.keys()].filter((key) => key.startsWith(prefix));
+    return keys.map((key) => this.#mismatch(attempt, this.other(key))).find((it) => it);
   }
 
   /** The machines that have workers of a service, are there, and have told all that they have. */
@@ -94,13 +143,17 @@ export class Directory implements NameWatcher {
 
   onEntry(entry: NameEntry): void {
     const mirror = this.#next ?? this.#mirror;
+    const otherVersion = mirror.others.get(entry.key)?.record.version;
     let isNews = true;
     try {
       isNews = mirror.apply(entry);
       this.#told.delete(entry.key);
     } catch (error) {
-      mirror.forget(entry.key);
-      this.#tell(entry.key, messageOf(error));
+      const isMismatch = error instanceof VersionMismatch;
+      // A bridge of another version renews the record of its machine, too.
+      if (isMismatch && error.other.version === otherVersion) isNews = false;
+      const remedy = isMismatch ? `. ${error.remedy}` : "";
+      this.#tell(entry.key, `${messageOf(error)}${remedy}`);
     }
     if (this.#next === undefined && isNews) this.#changed();
   }
@@ -110,6 +163,12 @@ export class Directory implements NameWatcher {
     this.#next = undefined;
     this.#isCurrent = true;
     this.#changed();
+  }
+
+  #mismatch(attempt: string, found: KnownOther | undefined): VersionMismatch | undefined {
+    if (found === undefined || this.other(machineKey(found.record.machine)) === undefined)
+      return undefined;
+    return new VersionMismatch(attempt, found.record);
   }
 
   #tell(key: string, message: string): void {

@@ -9,10 +9,13 @@ import {
   decodeName,
   decodeService,
   type MachineRecord,
+  machineKey,
   type NameRecord,
   type ServiceRecord,
 } from "../../wire/machine-records.js";
+import { type OtherVersion, VersionMismatch } from "../../wire/machines-version.js";
 import type { NameEntry } from "./name-store.js";
+import { SortedMap } from "./sorted-map.js";
 
 interface Known<Record> {
   readonly record: Record;
@@ -22,6 +25,8 @@ interface Known<Record> {
 export type KnownMachine = Known<MachineRecord>;
 export type KnownName = Known<NameRecord>;
 export type KnownService = Known<ServiceRecord>;
+/** A record of a bridge of another version. */
+export type KnownOther = Known<OtherVersion & { readonly machine: string }>;
 
 type MirrorLimits = {
   readonly [Name in "knownMachinesMax" | "namesPerMachineMax" | "knownNamesMax"]: number;
@@ -29,14 +34,18 @@ type MirrorLimits = {
 
 export class Mirror {
   readonly machines = new Map<string, KnownMachine>();
-  readonly names = new Map<string, KnownName>();
+  readonly names = new SortedMap<KnownName>();
   /** By their keys. */
   readonly services = new Map<string, KnownService>();
+  /** Records of other versions, by their keys. */
+  readonly others = new Map<string, KnownOther>();
   /** The machine of this bridge. Limits of all machines together do not keep it out. */
   readonly #own: string;
   readonly #max: MirrorLimits;
   /** How many names and services each machine has. */
   readonly #counts = new Map<string, number>();
+  /** How many names alone. */
+  readonly #nameCounts = new Map<string, number>();
 
   constructor(own: string, max: MirrorLimits = limits) {
     this.#own = own;
@@ -45,17 +54,33 @@ export class Mirror {
 
   /**
    * Returns false if a machine has only renewed its record.
-   * @throws INVALID_MESSAGE, PROTOCOL_MISMATCH, INVALID_DESCRIPTOR, LIMIT_EXCEEDED
+   * @throws PROTOCOL_MISMATCH after it has kept what a record of another version tells
+   * @throws INVALID_MESSAGE, INVALID_DESCRIPTOR, LIMIT_EXCEEDED, and then forgets the key
    */
-  apply({ key, revision, value }: NameEntry): boolean {
-    if (value === undefined) this.forget(key);
-    else if (key.startsWith("machine.")) {
+  apply(entry: NameEntry): boolean {
+    const { key, revision, value } = entry;
+    this.#remove(this.others, key);
+    try {
+      if (value !== undefined) return this.#decode(key, value, revision);
+      this.forget(key);
+      return true;
+    } catch (error) {
+      this.forget(key);
+      if (error instanceof VersionMismatch) this.#keepOther(key, error.other, revision);
+      throw error;
+    }
+  }
+
+  /** Returns false if a machine has only renewed its record. */
+  #decode(key: string, value: Uint8Array, revision: number): boolean {
+    if (key.startsWith("machine.")) {
       const record = decodeMachine(key, value);
       this.#checkMachine(record.machine);
       const earlier = this.machines.get(record.machine)?.record;
       this.machines.set(record.machine, { record, revision });
       return earlier?.instance !== record.instance || earlier.ready !== record.ready;
-    } else if (key.startsWith("name.")) {
+    }
+    if (key.startsWith("name.")) {
       const record = decodeName(key, value);
       this.#keep(key, this.names, record.name, { record, revision });
     } else if (key.startsWith("service.")) {
@@ -63,6 +88,21 @@ export class Mirror {
       this.#keep(key, this.services, key, { record, revision });
     }
     return true;
+  }
+
+  #keepOther(key: string, { machine, ...other }: OtherVersion, revision: number): void {
+    const isOdd = key.startsWith("machine.") && key !== machineKey(machine ?? "");
+    if (machine !== undefined && !isOdd)
+      this.#keep(key, this.others, key, { record: { ...other, machine }, revision });
+  }
+
+  /** The machines that are there, of any version, and those that are gone but have left records. */
+  get machineNames(): readonly string[] {
+    return [...new Set([...this.machines.keys(), ...this.#counts.keys()])].sort();
+  }
+
+  namesOf(machine: string): number {
+    return this.#nameCounts.get(machine) ?? 0;
   }
 
   forget(key: string): void {
@@ -73,6 +113,7 @@ export class Mirror {
     if (kind === "machine") this.machines.delete(name);
     if (kind === "name") this.#remove(this.names, name);
     this.#remove(this.services, key);
+    this.#remove(this.others, key);
   }
 
   #keep<Record extends { readonly machine: string }>(
@@ -85,8 +126,8 @@ export class Mirror {
     const earlier = known.get(name)?.record.machine;
     if (earlier !== machine) {
       this.#checkCount(key, machine);
-      this.#count(machine, 1);
-      if (earlier !== undefined) this.#count(earlier, -1);
+      this.#count(known, machine, 1);
+      if (earlier !== undefined) this.#count(known, earlier, -1);
     }
     known.set(name, entry);
   }
@@ -98,13 +139,12 @@ export class Mirror {
     const found = known.get(name);
     if (found === undefined) return;
     known.delete(name);
-    this.#count(found.record.machine, -1);
+    this.#count(known, found.record.machine, -1);
   }
 
-  #count(machine: string, change: number): void {
-    const count = (this.#counts.get(machine) ?? 0) + change;
-    if (count === 0) this.#counts.delete(machine);
-    else this.#counts.set(machine, count);
+  #count(known: unknown, machine: string, change: number): void {
+    add(this.#counts, machine, change);
+    if (known === this.names) add(this.#nameCounts, machine, change);
   }
 
   #checkMachine(machine: string): void {
@@ -116,7 +156,7 @@ export class Mirror {
 
   #checkCount(key: string, machine: string): void {
     const count = this.#counts.get(machine) ?? 0;
-    const all = this.names.size + this.services.size;
+    const all = this.names.size + this.services.size + this.others.size;
     const found =
       count >= this.#max.namesPerMachineMax
         ? `machine "${machine}" has ${count} names, the limit (namesPerMachineMax)`
@@ -126,4 +166,10 @@ export class Mirror {
     if (found !== undefined)
       throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot keep ${key} of NATS: ${found}`);
   }
+}
+
+function add(counts: Map<string, number>, machine: string, change: number): void {
+  const count = (counts.get(machine) ?? 0) + change;
+  if (count === 0) counts.delete(machine);
+  else counts.set(machine, count);
 }

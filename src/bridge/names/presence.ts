@@ -11,6 +11,7 @@ import {
   type MachineRecord,
   machineKey,
 } from "../../wire/machine-records.js";
+import { VersionMismatch } from "../../wire/machines-version.js";
 import type { NameStore } from "./name-store.js";
 
 /** Three chances to renew the record before it ends. */
@@ -140,8 +141,11 @@ export class Presence {
   }
 }
 
-/** @returns the revision, or the record of the bridge that has it */
-async function tryClaim(store: NameStore, record: MachineRecord): Promise<number | MachineRecord> {
+/** The bridge that has the record of a machine, perhaps of another version. */
+type Holder = Pick<MachineRecord, "place">;
+
+/** @returns the revision, or who has it */
+async function tryClaim(store: NameStore, record: MachineRecord): Promise<number | Holder> {
   const key = machineKey(record.machine);
   const value = encodeRecord(record);
   const options = { ttlMs: defaults.machineTtlMs };
@@ -149,13 +153,24 @@ async function tryClaim(store: NameStore, record: MachineRecord): Promise<number
   if (created !== undefined) return created;
   const found = await store.read(key);
   if (found?.value === undefined) return tryClaim(store, record);
-  const other = decodeMachine(key, found.value);
+  const other = holderIn(key, found.value);
   // One bridge at a time serves a hub, by the lock of its socket. So the other one has ended.
   if (other.place !== record.place) return other;
   return (await store.update(key, value, found.revision, options)) ?? other;
 }
 
-function usedBy(machine: string, { place }: MachineRecord): CudaIpcError {
+/** @throws INVALID_MESSAGE */
+function holderIn(key: string, bytes: Uint8Array): Holder {
+  try {
+    return decodeMachine(key, bytes);
+  } catch (error) {
+    if (!(error instanceof VersionMismatch)) throw error;
+    const { version, place = `of version ${version}` } = error.other;
+    return { place };
+  }
+}
+
+function usedBy(machine: string, { place }: Holder): CudaIpcError {
   return new CudaIpcError(
     "BRIDGE_RUNNING",
     `Cannot announce machine "${machine}": the bridge of another hub (${place}) uses this name`,

@@ -2,14 +2,11 @@
  * Writes to NATS of which services this machine has workers, and removes what has ended. Each
  * machine has keys of its own, so nobody is refused.
  */
-import {
-  encodeRecord,
-  MACHINES_VERSION,
-  type ServiceRecord,
-  serviceKey,
-} from "../../wire/machine-records.js";
+import { encodeRecord, type ServiceRecord, serviceKey } from "../../wire/machine-records.js";
+import { MACHINES_VERSION } from "../../wire/machines-version.js";
 import type { Directory } from "./directory.js";
 import { inParallel } from "./in-parallel.js";
+import { leftBehind } from "./left-behind.js";
 import type { NameStore } from "./name-store.js";
 
 export class ServiceAnnouncer {
@@ -39,7 +36,13 @@ export class ServiceAnnouncer {
     const written = new Set(known.map(({ record }) => record.service));
     const ended = known.filter(({ record }) => !wanted.has(record.service));
     const begun = [...wanted].filter((service) => !written.has(service));
+    const wantedKeys = [...wanted].map((service) => serviceKey(service, this.#machine));
     return inParallel([
+      ...leftBehind(this.#directory, this.#machine, "service.", wantedKeys).map(
+        ({ key, revision }) =>
+          () =>
+            this.#store.remove(key, revision),
+      ),
       ...ended.map(
         ({ record, revision }) =>
           () =>
@@ -62,7 +65,12 @@ export class ServiceAnnouncer {
   async #write(service: string): Promise<boolean> {
     const machine = this.#machine;
     const record = { v: MACHINES_VERSION, service, machine } as const;
-    const revision = await this.#store.create(serviceKey(service, machine), encodeRecord(record));
+    const key = serviceKey(service, machine);
+    const earlier = this.#directory.other(key);
+    const revision =
+      earlier === undefined
+        ? await this.#store.create(key, encodeRecord(record))
+        : await this.#store.update(key, encodeRecord(record), earlier.revision);
     if (revision !== undefined) this.#log(`announced: service "${service}"`);
     return revision !== undefined;
   }

@@ -16,6 +16,7 @@ import { linkNameOf, requestName } from "../../service/service-names.js";
 import { channelContradiction } from "../../wire/channel-content.js";
 import type { CallResult } from "../../wire/link-messages.js";
 import { MessageCarrier } from "../channels/message-carrier.js";
+import { UnreadWatch } from "../channels/unread-watch.js";
 import type { MachineLink } from "../link/machine-link.js";
 import type { FetchParts } from "../transfer/fetch.js";
 
@@ -109,6 +110,8 @@ export class FarWorker {
       carried.catch(() => {});
       // The worker may end, or the link, before a client has come.
       await Promise.race([attached, carried]);
+      // WHY: a machine may never end the replies, although it was told that the client is gone.
+      using _unread = new UnreadWatch(this.#writer, () => this.#endUnread());
       if (await carried) return "its worker is gone";
       this.#writer.end();
       return "the link was closed";
@@ -120,6 +123,11 @@ export class FarWorker {
       const requests = await attached.catch(() => undefined);
       if (requests !== undefined) this.#link.server.takeBack(requests);
     }
+  }
+
+  #endUnread(): void {
+    const message = `Cannot carry "${this.name}": its client is gone`;
+    this.abort(new CudaIpcError("ABORTED", message));
   }
 
   /** Lends the requests of the client that claims the offer. @throws TIMEOUT if none comes */

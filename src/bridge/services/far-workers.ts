@@ -27,7 +27,8 @@ export class FarWorkers {
   /**
    * Offers a free worker of another machine to a client of this one: on the machine of which the
    * fewest workers of the service are used here.
-   * @throws NOT_FOUND if no machine has a free one, or why the last machine could give none
+   * @throws NOT_FOUND if no machine has a free one; PROTOCOL_MISMATCH; why the last machine could
+   * give none
    */
   async offer(wish: WorkerWish, deadline: Deadline): Promise<FarWorker> {
     const { directory } = this.#parts;
@@ -37,11 +38,7 @@ export class FarWorkers {
       .filter((machine) => machine !== this.#machine)
       .map((machine) => ({ machine, used: this.countOf(service, machine) }))
       .sort((one, other) => one.used - other.used);
-    const found = `no other machine has announced workers of it${this.#absence()}`;
-    let failure: unknown = new CudaIpcError(
-      "NOT_FOUND",
-      `Cannot use service "${service}": ${found}`,
-    );
+    let failure = this.#missing(service);
     for (const { machine } of machines) {
       const record = directory.machine(machine)?.record;
       if (record === undefined) continue;
@@ -53,6 +50,13 @@ export class FarWorkers {
       }
     }
     throw failure;
+  }
+
+  #missing(service: string): unknown {
+    const attempt = `use service "${service}"`;
+    const mismatch = this.#parts.directory.mismatchOfService(attempt, service);
+    const found = `no other machine has announced workers of it${this.#absence()}`;
+    return mismatch ?? new CudaIpcError("NOT_FOUND", `Cannot ${attempt}: ${found}`);
   }
 
   /** Workers of a service on a machine that are used here. */

@@ -75,7 +75,8 @@ export class FetchTable {
 
   /**
    * Resolves when this machine's hub has the name.
-   * @throws NOT_FOUND, PEER_GONE if `wait` is false; ABORTED; what the fetch throws
+   * @throws NOT_FOUND, PEER_GONE if `wait` is false; PROTOCOL_MISMATCH if only a bridge of another
+   * version announces it; ABORTED; what the fetch throws
    */
   async pull(name: string, options: PullOptions): Promise<PullState & { state: "done" }> {
     const { wait, signal, onState } = options;
@@ -97,6 +98,8 @@ export class FetchTable {
         }
         continue;
       }
+      const mismatch = this.#parts.directory.mismatchOf(`fetch "${name}"`, name);
+      if (mismatch !== undefined) throw mismatch;
       if (!wait) throw this.#missing(name);
       onState({ state: "waiting", namesAway: this.#absence() !== "" });
       await pauseUntilChange(this.#parts.directory, name, signal);

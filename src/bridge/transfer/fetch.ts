@@ -148,7 +148,7 @@ export class Fetch {
         const index = await this.#index(opened);
         this.#charge?.growTo(memory + metadataMemory(index, arrayCount));
         const { name } = this.record;
-        const bundle = decodeBundleIndex(name, index, arrayCount, byteLength);
+        const bundle = await decodeBundleIndex(name, index, arrayCount, byteLength);
         return { content: { kind: "bundle", ...bundle }, byteLength };
       } catch (error) {
         await this.#remote.recover(error);

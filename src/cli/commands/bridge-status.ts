@@ -39,11 +39,9 @@ function print(terminal: Terminal, found: BridgeStatus): void {
   const nats =
     namesAwayMs === null ? "NATS answers" : `NATS has not answered for ${ageWords(namesAwayMs)}`;
   terminal.line(`Machine "${machine}": ${nats}; UCX ${ucx} with ${transports.join(", ")}.`);
-  for (const { machine: other, alive, names: count } of machines) {
-    if (other === machine) continue;
-    const state = alive ? "" : ", whose bridge is gone";
-    terminal.line(`Machine "${other}"${state}: ${plural(count, "name")}.`);
-  }
+  const own = machines.find((it) => it.machine === machine)?.version;
+  for (const other of machines)
+    if (other.machine !== machine) terminal.line(machineLine(other, own));
   if (found.machinesLeftOut > 0)
     terminal.line(`And ${plural(found.machinesLeftOut, "more machine")}.`);
   for (const { name, machine: other } of refused)
@@ -67,6 +65,16 @@ function print(terminal: Terminal, found: BridgeStatus): void {
   terminal.line();
   terminal.line(terminal.style("bold", titles));
   for (const line of lines) terminal.line(line);
+}
+
+function machineLine(
+  { machine, alive, names, version }: BridgeStatus["machines"][number],
+  own: number | undefined,
+): string {
+  if (version !== undefined && own !== undefined && version !== own)
+    return `Machine "${machine}" cannot be used: its bridge speaks version ${version}, not ${own}.`;
+  const state = alive ? "" : ", whose bridge is gone";
+  return `Machine "${machine}"${state}: ${plural(names, "name")}.`;
 }
 
 function serviceLine(

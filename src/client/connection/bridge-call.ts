@@ -98,6 +98,9 @@ const remedies: { readonly [Code in ErrorCode]?: string } = {
   NOT_FOUND:
     "List what machines announce: cuda-ipc bridge status. The bridge of its machine needs " +
     "--announce with a pattern that matches the name.",
+  PROTOCOL_MISMATCH:
+    "Upgrade cuda-ipc on the machine of the older bridge, then start its bridge again: " +
+    "cuda-ipc bridge status shows the version of each.",
   UNTRUSTED_PEER:
     "Something other than a bridge of yours answered, or the network changed a message. Check " +
     "who may log in to NATS and who can reach the ports of UCX: see docs/machines.md.",

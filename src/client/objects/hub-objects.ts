@@ -240,7 +240,7 @@ export class HubObjects {
       throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as an array: ${found}`);
     }
     const { buffer, placement } = await placeBuffer(this.#devices, this.#imports, opened, options);
-    return acquireIn((scope) => {
+    return acquireInAsync(async (scope) => {
       scope.own(buffer, (buffer) => buffer.close());
       this.#checkOpen(`open "${name}"`);
       const track = () => trackOpened(this.handles, opened, buffer);
@@ -251,7 +251,8 @@ export class HubObjects {
       }
       const index = fds[1];
       if (index === undefined) throw new TypeError("a bundle without index");
-      const bundle = readBundleIndex(name, index, content, descriptor.byteLength);
+      const bundle = await readBundleIndex(name, index, content, descriptor.byteLength);
+      this.#checkOpen(`open "${name}"`);
       return new SharedBundle(buffer, bundle, track(), { placement, replicaOf });
     });
   }

@@ -1,4 +1,5 @@
 /** What a bridge refuses, with a code and a remedy, and what it leaves behind: nothing. */
+
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Kvm } from "@nats-io/kv";
@@ -6,6 +7,7 @@ import { connect } from "@nats-io/transport-node";
 import type { Hub } from "../../../src/client/hub.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { encodeRecord, machineKey, nameKey } from "../../../src/wire/machine-records.js";
+import { MACHINES_VERSION } from "../../../src/wire/machines-version.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
@@ -35,10 +37,17 @@ describe("a bridge", { skip: isSkipped }, () => {
     const connection = await connect({ servers: nats.url });
     const bucket = await new Kvm(connection).open("cuda-ipc");
     const instance = "01234567-89ab-4def-8123-456789abcdef";
-    const record = { v: 1, machine: "liar", instance, place: "there", ucx: "1.22.0", ready: true };
+    const record = {
+      v: MACHINES_VERSION,
+      machine: "liar",
+      instance,
+      place: "there",
+      ucx: "1.22.0",
+      ready: true,
+    };
     await bucket.put(machineKey("liar"), encodeRecord(record as never));
     const announced = {
-      v: 1,
+      v: MACHINES_VERSION,
       name,
       machine: "liar",
       object: 5,
@@ -119,7 +128,7 @@ describe("a bridge", { skip: isSkipped }, () => {
     await machine.says('Cannot use "odd" of liar');
     await assert.rejects(hub.open("odd", { from: "any", wait: false }), { code: "NOT_FOUND" });
     await claim("version", { v: 9 });
-    await machine.says("it is of version 9, wanted 1");
+    await machine.says('the bridge of machine "liar" speaks version 9');
     assert.deepEqual(await hub.list(), []);
   });
 

@@ -1,4 +1,5 @@
 /** A machine that lies, and one that does not answer: each fetch ends, and nothing is left. */
+
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -11,6 +12,7 @@ import { addressOf } from "../../../src/os/host-memory.js";
 import { memoryOf, UcxWorker } from "../../../src/ucx/ucx-worker.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { LinkCall } from "../../../src/wire/link-messages.js";
+import { MACHINES_VERSION } from "../../../src/wire/machines-version.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { type HostileAnswer, HostileMachine } from "../../support/machines/hostile-machine.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
@@ -232,7 +234,7 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
       const worker = UcxWorker.create(hostile.context);
       try {
         const ask = {
-          v: 1,
+          v: MACHINES_VERSION,
           op: "link",
           machine: "hostile",
           instance: hostile.instance,

@@ -1,4 +1,5 @@
 /** A machine that others take for one of theirs, and whose bridge answers as a test wants. */
+
 import { randomUUID } from "node:crypto";
 import { Deadline } from "../../../src/base/deadline.js";
 import type { LinkServer } from "../../../src/bridge/link/link-server.js";
@@ -9,10 +10,12 @@ import { UcxContext } from "../../../src/ucx/ucx-context.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import {
   encodeRecord,
+  type MachineRecord,
   machineKey,
   nameKey,
   serviceKey,
 } from "../../../src/wire/machine-records.js";
+import { MACHINES_VERSION } from "../../../src/wire/machines-version.js";
 import type { TestNats } from "./test-nats.js";
 
 export type HostileAnswer = (
@@ -22,6 +25,8 @@ export type HostileAnswer = (
 
 export class HostileMachine {
   readonly name: string;
+  /** Of its records. */
+  readonly version: number;
   readonly instance = randomUUID();
   readonly store: NatsStore;
   readonly context: UcxContext;
@@ -29,8 +34,9 @@ export class HostileMachine {
   answer: HostileAnswer = () => ({});
   #object = 0;
 
-  private constructor(name: string, store: NatsStore, context: UcxContext) {
+  private constructor(name: string, version: number, store: NatsStore, context: UcxContext) {
     this.name = name;
+    this.version = version;
     this.store = store;
     this.context = context;
     this.links = new LinkTable({
@@ -48,27 +54,24 @@ export class HostileMachine {
     });
   }
 
-  /** @param meet answers to the request for a link; by default as a bridge does */
+  /**
+   * @param meet answers to the request for a link; by default as a bridge does
+   * @param version of its records
+   */
   static async start(
     nats: Pick<TestNats, "url">,
     name = "hostile",
     meet?: (machine: HostileMachine, request: Uint8Array) => Promise<Uint8Array>,
+    version: number = MACHINES_VERSION,
   ): Promise<HostileMachine> {
     const deadline = new Deadline("connect", {}, 10_000);
     const options = { url: nats.url, bucket: "cuda-ipc" };
     const store = await NatsStore.connect(options, name, deadline, () => {});
-    const hostile = new HostileMachine(name, store, UcxContext.open());
+    const hostile = new HostileMachine(name, version, store, UcxContext.open());
     const instance = meet === undefined ? hostile.instance : randomUUID();
     if (meet !== undefined) store.serve(`link.${instance}`, (request) => meet(hostile, request));
-    const record = {
-      v: 1,
-      machine: name,
-      instance,
-      place: "there",
-      ucx: "1.22.0",
-      ready: true,
-    } as const;
-    await store.create(machineKey(name), encodeRecord(record));
+    const facts = { machine: name, instance, place: "there", ucx: "1.22.0", ready: true };
+    await store.create(machineKey(name), encodeRecord({ v: version, ...facts } as MachineRecord));
     return hostile;
   }
 
@@ -77,7 +80,7 @@ export class HostileMachine {
     this.#object += 1;
     const name = `bait-of-${this.name}-${this.#object}`;
     const record = {
-      v: 1,
+      v: this.version as typeof MACHINES_VERSION,
       name,
       machine: this.name,
       object: this.#object,
@@ -92,8 +95,8 @@ export class HostileMachine {
   /** Announces workers of a service. */
   async announceService(service: string): Promise<void> {
     const machine = this.name;
-    const record = encodeRecord({ v: 1, service, machine });
-    await this.store.create(serviceKey(service, machine), record);
+    const v = this.version as typeof MACHINES_VERSION;
+    await this.store.create(serviceKey(service, machine), encodeRecord({ v, service, machine }));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -11,6 +11,7 @@ import {
   nameKey,
   serviceKey,
 } from "../../../src/wire/machine-records.js";
+import { MACHINES_VERSION } from "../../../src/wire/machines-version.js";
 import { hostArray } from "../../support/messages.js";
 
 const OWN = "own";
@@ -38,18 +39,28 @@ class Known {
 
   machine(machine: string): void {
     const instance = "01234567-89ab-4def-8123-456789abcdef";
-    const record = { v: 1, machine, instance, place: "x", ucx: "1.22.0", ready: true } as const;
+    const record = {
+      v: MACHINES_VERSION,
+      machine,
+      instance,
+      place: "x",
+      ucx: "1.22.0",
+      ready: true,
+    } as const;
     this.#add(machineKey(machine), encodeRecord(record));
   }
 
   name(name: string, machine: string): void {
     const facts = { object: 5, sharedWith: "private", createdAtMs: 1 } as const;
-    const record = { v: 1, name, machine, ...facts, descriptor: hostArray } as const;
+    const record = { v: MACHINES_VERSION, name, machine, ...facts, descriptor: hostArray } as const;
     this.#add(nameKey(name), encodeRecord(record));
   }
 
   service(service: string, machine: string): void {
-    this.#add(serviceKey(service, machine), encodeRecord({ v: 1, service, machine }));
+    this.#add(
+      serviceKey(service, machine),
+      encodeRecord({ v: MACHINES_VERSION, service, machine }),
+    );
   }
 
   #add(key: string, value: Uint8Array): void {

@@ -3,12 +3,13 @@ import { describe, it } from "node:test";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { type ReplicaRules, Replicas, stepFor } from "../../../src/bridge/replicas.js";
 import type { NameRecord } from "../../../src/wire/machine-records.js";
+import { MACHINES_VERSION } from "../../../src/wire/machines-version.js";
 import { hostArray } from "../../support/messages.js";
 import { watchedObject } from "../watch/samples.js";
 
 const replica = { name: "weights", machine: "one", object: 5 };
 const record: NameRecord = {
-  v: 1,
+  v: MACHINES_VERSION,
   ...replica,
   sharedWith: "private",
   createdAtMs: 1,

@@ -7,6 +7,7 @@ import { Directory } from "../../../../src/bridge/names/directory.js";
 import { Presence, type PresenceEvents } from "../../../../src/bridge/names/presence.js";
 import type { MachineRecord, NameRecord } from "../../../../src/wire/machine-records.js";
 import { nameKey } from "../../../../src/wire/machine-records.js";
+import { MACHINES_VERSION } from "../../../../src/wire/machines-version.js";
 import { MemoryNames } from "../../../support/machines/memory-names.js";
 import { hostArray } from "../../../support/messages.js";
 
@@ -15,7 +16,7 @@ const endless = new Deadline("start", {}, Number.POSITIVE_INFINITY);
 
 function recordOf(machine: string, name: string, object: number): NameRecord {
   const fields = { sharedWith: "private", createdAtMs: 1, descriptor: hostArray } as const;
-  return { v: 1, name, machine, object, ...fields };
+  return { v: MACHINES_VERSION, name, machine, object, ...fields };
 }
 
 function wanted(machine: string, names: Readonly<Record<string, number>>) {
@@ -30,7 +31,7 @@ async function bridgeOf(names: MemoryNames, machine: string) {
   const directory = new Directory("one", (line) => log.push(line));
   await store.watch(directory);
   const record: MachineRecord = {
-    v: 1,
+    v: MACHINES_VERSION,
     machine,
     instance: "01234567-89ab-4def-8123-456789abcdef",
     place: `boot ${machine}`,
@@ -130,7 +131,12 @@ describe("Presence", () => {
     const first = await bridgeOf(names, "one");
     const presence = await first.claim();
     const second = await bridgeOf(names, "one");
-    const place = { v: 1, machine: "one", place: "boot elsewhere", ucx: "1.22.0" } as const;
+    const place = {
+      v: MACHINES_VERSION,
+      machine: "one",
+      place: "boot elsewhere",
+      ucx: "1.22.0",
+    } as const;
     const record = { ...place, instance: "11234567-89ab-4def-8123-456789abcdef", ready: false };
     const stop = new AbortController();
     const deadline = new Deadline("start", { signal: stop.signal }, Number.POSITIVE_INFINITY);
@@ -189,7 +195,7 @@ describe("Presence", () => {
     await one.claim({ ...nobody, onLost });
     names.pass(defaults.machineTtlMs);
     const record = {
-      v: 1,
+      v: MACHINES_VERSION,
       machine: "one",
       place: "elsewhere",
       ucx: "1.22.0",

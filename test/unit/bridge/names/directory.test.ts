@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { limits } from "../../../../src/base/limits.js";
 import { Directory } from "../../../../src/bridge/names/directory.js";
+import { MACHINES_VERSION } from "../../../../src/wire/machines-version.js";
 import { hostArray } from "../../../support/messages.js";
 
 const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 const machine = {
-  v: 1,
+  v: MACHINES_VERSION,
   machine: "one",
   instance: "01234567-89ab-4def-8123-456789abcdef",
   place: "here",
@@ -14,7 +15,7 @@ const machine = {
   ready: true,
 };
 const name = {
-  v: 1,
+  v: MACHINES_VERSION,
   name: "a.b:c",
   machine: "one",
   object: 5,
@@ -66,7 +67,8 @@ describe("Directory", () => {
     const contradiction = { ...hostArray, byteLength: 10_000 };
     const odd: readonly [string, unknown][] = [
       [KEY, 5],
-      [KEY, { ...name, v: 2 }],
+      [KEY, { ...name, v: MACHINES_VERSION + 1 }],
+      [KEY, { ...name, v: "1" }],
       [KEY, { ...name, name: "other" }],
       [KEY, { ...name, object: -1 }],
       [KEY, { ...name, more: 1 }],

@@ -7,6 +7,7 @@ import {
   nameKey,
   serviceKey,
 } from "../../../../src/wire/machine-records.js";
+import { MACHINES_VERSION } from "../../../../src/wire/machines-version.js";
 import { hostArray } from "../../../support/messages.js";
 
 const max = { knownMachinesMax: 2, namesPerMachineMax: 3, knownNamesMax: 5 };
@@ -22,7 +23,7 @@ function limited() {
     apply(
       nameKey(given),
       encodeRecord({
-        v: 1,
+        v: MACHINES_VERSION,
         name: given,
         machine,
         object: 5,
@@ -32,12 +33,15 @@ function limited() {
       }),
     );
   const service = (given: string, machine: string) =>
-    apply(serviceKey(given, machine), encodeRecord({ v: 1, service: given, machine }));
+    apply(
+      serviceKey(given, machine),
+      encodeRecord({ v: MACHINES_VERSION, service: given, machine }),
+    );
   const greet = (machine: string) =>
     apply(
       machineKey(machine),
       encodeRecord({
-        v: 1,
+        v: MACHINES_VERSION,
         machine,
         instance: "01234567-89ab-4def-8123-456789abcdef",
         place: "here",
