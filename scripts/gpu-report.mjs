@@ -207,9 +207,9 @@ function benchmarks() {
     timeout: 300_000,
   });
   console.log(`${result.stdout}${result.stderr}`);
-  return existsSync(json)
-    ? JSON.parse(readFileSync(json, "utf8"))
-    : { error: String(result.error ?? result.status) };
+  if (existsSync(json)) return JSON.parse(readFileSync(json, "utf8"));
+  failed = true;
+  return { error: String(result.error ?? result.status) };
 }
 
 /** The table of test/gpu/programs/python_matrix.py, which ends by itself after two minutes. */

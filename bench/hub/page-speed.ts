@@ -7,7 +7,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { chromium, type Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { formatBytes } from "../../src/base/bytes.js";
 import { connect } from "../../src/index.js";
 import type { Row } from "../measure.js";
@@ -58,6 +58,8 @@ export async function pageSpeed(options: PageSpeedOptions = FULL_SCALE): Promise
   await crowd.tell("join", { socket: hub.socket, ...order });
   await crowd.tell("stream", { channels });
   const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+  // WHY here: machines with a GPU have no browser, nor this package.
+  const { chromium } = await import("playwright-core");
   const browser = await chromium.launch({ executablePath: CHROMIUM, args });
   const dashboard = spawn(process.execPath, [LAUNCH, "dashboard", "--socket", hub.socket], {
     stdio: ["ignore", "pipe", "inherit"],
