@@ -21,7 +21,7 @@ const FULL_SCALE: WatchingOptions = {
   objects: 10_000,
   clients: 50,
   watchedMs: 10_000,
-  channel: { rounds: 42, roundMs: 1000, burst: 8192 },
+  channel: { rounds: 60, roundMs: 1000, burst: 8192 },
 };
 
 const CPU_GOAL_PERCENT = 5;

@@ -60,7 +60,7 @@ export class HubWatch {
 
   /**
    * Looks once. If the hub does not answer, the snapshot says so, and has what was known before.
-   * A first look, which lists everything, may take longer than the timeout as long as the hub answers.
+   * The first look lists everything. It may take longer than the timeout if the hub answers.
    * @throws ABORTED, CLOSED
    */
   async snapshot(options: WaitOptions = {}): Promise<Snapshot> {

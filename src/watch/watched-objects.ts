@@ -8,7 +8,7 @@ import { chargedBytes } from "../wire/descriptor.js";
 import type { HeldObject } from "../wire/messages.js";
 import type { WatchedObject } from "./snapshot.js";
 
-/** WHY so long: 10,000 objects come in a hundred answers, which a busy machine needs seconds for. */
+/** WHY so long: 10,000 objects come in a hundred answers, which take seconds on a busy machine. */
 const LIST_TIMEOUT_MS = 30_000;
 
 export class WatchedObjects {

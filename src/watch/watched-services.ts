@@ -26,6 +26,21 @@ interface Sent {
 /** Each of both channels of a link has twice as many slots as requests may be under way. */
 const MESSAGES_MAX = 2 * limits.serviceDepthMax;
 
+export interface ServiceUse {
+  readonly service: string;
+  readonly carries: "requests" | "replies";
+  /** Counts the links of a worker. */
+  readonly link: string;
+}
+
+/** What a service uses the channel of this name for. Undefined if it belongs to no service. */
+export function serviceUseOf(name: string): ServiceUse | undefined {
+  const found = linkNameOf(name);
+  if (found === undefined) return undefined;
+  const link = found.reply.slice(found.reply.lastIndexOf(":") + 1);
+  return { service: found.service, carries: found.isRequests ? "requests" : "replies", link };
+}
+
 /** In order of their names. */
 export function servicesAmong(
   objects: Iterable<WatchedObject>,

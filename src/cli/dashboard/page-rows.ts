@@ -1,7 +1,7 @@
 /** What the dashboard's page shows of a look at a hub, as plain JSON. Names stay as they are. */
 import type { WatchedChannelState, WatchedClient, WatchedObject } from "../../watch/snapshot.js";
 import { contentWords } from "../terminal/words.js";
-import { holdersWords, processWords, readerAt, writerOf } from "../top/top-words.js";
+import { channelWords, holdersWords, processWords, readerAt, writerOf } from "../top/top-words.js";
 import type { Look } from "../top/view.js";
 
 export function objectRow(object: WatchedObject) {
@@ -19,7 +19,8 @@ export function objectRow(object: WatchedObject) {
 }
 
 export function channelRow(channel: WatchedChannelState, { rates, objects }: Look) {
-  const { object: id, name } = channel;
+  const { object: id } = channel;
+  const name = channelWords(channel.name);
   if (channel.unreadable !== undefined) return { id, name, unreadable: channel.unreadable };
   const object = objects.get(id);
   const rate = rates?.channels.get(id);

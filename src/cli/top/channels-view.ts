@@ -4,6 +4,7 @@ import { channelRows } from "../channel/channel-text.js";
 import { ageWords, plural, sizeWords } from "../terminal/words.js";
 import {
   bandwidthWords,
+  channelWords,
   perSecondWords,
   processWords,
   type ReadableChannel,
@@ -43,8 +44,8 @@ export const channelsView: View<WatchedChannelState> = {
       align: "left",
       rank: 0,
       widthMin: 12,
-      text: ({ name }) => name,
-      order: ({ name }) => name,
+      text: ({ name }) => channelWords(name),
+      order: ({ name }) => channelWords(name),
     },
     column(
       { title: "MSG/S", rank: 0 },

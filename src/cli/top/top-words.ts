@@ -1,6 +1,7 @@
 /** How `top` words holders, rates and devices. */
 import type { ChannelRates } from "../../watch/rates.js";
 import type { WatchedChannelState, WatchedObject } from "../../watch/snapshot.js";
+import { serviceUseOf } from "../../watch/watched-services.js";
 import { rateWords } from "../channel/traffic.js";
 import { sizeWords } from "../terminal/words.js";
 
@@ -16,6 +17,12 @@ export function processWords({
   readonly pid: number;
 }): string {
   return pid === 0 ? program : `${program} ${pid}`;
+}
+
+/** The name of a channel, or `service detect, link 3: requests` if a service uses it. */
+export function channelWords(name: string): string {
+  const use = serviceUseOf(name);
+  return use === undefined ? name : `service ${use.service}, link ${use.link}: ${use.carries}`;
 }
 
 /** Each process once, the oldest holder first: `a.mjs 41, b.py 42, 3 more`; `nobody`. */
