@@ -8,20 +8,14 @@
  * Each direction has its own key, and each link new secrets, so no frame can be repeated, left out
  * or sent back.
  */
-import {
-  createHmac,
-  createSecretKey,
-  hkdfSync,
-  type KeyObject,
-  timingSafeEqual,
-} from "node:crypto";
+import { hkdfSync } from "node:crypto";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import { KeyedMac, MAC_BYTES } from "../../os/keyed-mac.js";
 import { BytesSeal } from "./bytes-seal.js";
 
 const SEQUENCE_BYTES = 8;
 const START_BYTES = SEQUENCE_BYTES + 4;
-const MAC_BYTES = 32;
 const SECRET_BYTES = 32;
 
 /** A descriptor of the largest size, and the fields around it. */
@@ -41,8 +35,8 @@ export type LinkSide = "asked" | "answered";
 export class FrameSeal {
   /** For what travels beside the frames. */
   readonly bytes: BytesSeal;
-  readonly #own: KeyObject;
-  readonly #others: KeyObject;
+  readonly #own: KeyedMac;
+  readonly #others: KeyedMac;
   #sent = 0n;
   #received = 0n;
 
@@ -57,8 +51,8 @@ export class FrameSeal {
     const keyOf = (what: string) =>
       Buffer.from(hkdfSync("sha256", Buffer.concat([asked, answered]), "", `cuda-ipc ${what}`, 32));
     const other = side === "asked" ? "answered" : "asked";
-    this.#own = createSecretKey(keyOf(`link ${side}`));
-    this.#others = createSecretKey(keyOf(`link ${other}`));
+    this.#own = new KeyedMac(keyOf(`link ${side}`));
+    this.#others = new KeyedMac(keyOf(`link ${other}`));
     this.bytes = new BytesSeal(keyOf(`bytes ${side}`), keyOf(`bytes ${other}`));
   }
 
@@ -78,16 +72,19 @@ export class FrameSeal {
     start.setUint32(SEQUENCE_BYTES, head.byteLength, true);
     frame.set(head, START_BYTES);
     frame.set(bytes, START_BYTES + head.byteLength);
-    frame.set(macOf(this.#own, frame.subarray(0, bodyBytes)), bodyBytes);
+    frame.set(this.#own.of(frame.subarray(0, bodyBytes)), bodyBytes);
     return frame;
   }
 
-  /** @throws UNTRUSTED_PEER if the other bridge did not make it */
+  /**
+   * SAFETY: as for memory that UCX writes, the frame lies outside of V8's heap.
+   * @throws UNTRUSTED_PEER if the other bridge did not make it
+   */
   open(frame: Uint8Array): FrameContent {
     const bodyBytes = frame.byteLength - MAC_BYTES;
     if (bodyBytes < START_BYTES) throw forged(`it has ${frame.byteLength} bytes`);
     const body = frame.subarray(0, bodyBytes);
-    if (!timingSafeEqual(macOf(this.#others, body), frame.subarray(bodyBytes)))
+    if (!this.#others.isOf(frame.subarray(bodyBytes), body))
       throw forged("it is not sealed with the key of this link");
     const start = new DataView(frame.buffer, frame.byteOffset);
     const sequence = start.getBigUint64(0, true);
@@ -98,16 +95,18 @@ export class FrameSeal {
     if (headEnd > bodyBytes) throw forged(`its head ends at byte ${headEnd} of ${bodyBytes}`);
     return { head: body.slice(START_BYTES, headEnd), bytes: body.slice(headEnd) };
   }
+
+  /** Nothing is sealed or opened afterwards. */
+  close(): void {
+    this.#own.close();
+    this.#others.close();
+  }
 }
 
 function checkLength(what: string, byteLength: number, byteLengthMax: number): void {
   if (byteLength <= byteLengthMax) return;
   const found = `it has ${byteLength} bytes ${what}, the limit is ${byteLengthMax}`;
   throw new CudaIpcError("MESSAGE_TOO_LARGE", `Cannot send a frame: ${found}`);
-}
-
-function macOf(key: KeyObject, body: Uint8Array): Uint8Array {
-  return createHmac("sha256", key).update(body).digest();
 }
 
 function forged(found: string): CudaIpcError {

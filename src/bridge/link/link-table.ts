@@ -22,7 +22,8 @@ import { MACHINES_VERSION } from "../../wire/machines-version.js";
 import type { NameStore } from "../names/name-store.js";
 import { FrameSeal, type LinkSide } from "./frame-seal.js";
 import type { LinkServer } from "./link-server.js";
-import { MachineLink, peerGone } from "./machine-link.js";
+import { MachineLink } from "./machine-link.js";
+import { peerGone } from "./peer-gone.js";
 
 export interface LinkTableParts {
   readonly machine: string;
@@ -157,13 +158,14 @@ export class LinkTable {
     side: LinkSide,
   ): MachineLink {
     const [first, second] = secrets.map((it) => Buffer.from(it, "base64"));
-    const seal = new FrameSeal([first ?? Buffer.of(), second ?? Buffer.of()], side);
     let link: MachineLink | undefined;
     worker.connect(Buffer.from(other.address, "base64"), (failure) => link?.fail(failure));
     const server = this.#parts.serve(() => {
       if (link === undefined) throw new TypeError("a call before the link is there");
       return link;
     });
+    // Last, because the link closes it.
+    const seal = new FrameSeal([first ?? Buffer.of(), second ?? Buffer.of()], side);
     link = new MachineLink(other.machine, worker, seal, server);
     return link;
   }

@@ -5,8 +5,8 @@
 import { defaults } from "../../base/limits.js";
 import { Debt } from "./debt.js";
 
-/** Well under `defaults.machineSilenceMs`. */
-const LOOK_MS = 5000;
+/** So that the other side hears of this one in time, also if one greeting is late. */
+const LOOK_MS = defaults.machineSilenceMs / 4;
 
 export interface LivenessEvents {
   /** @param found what the other side did not do, as the end of a sentence */

@@ -37,6 +37,7 @@ import { ChannelRead } from "./channel-read.js";
 import { FRAME_BYTES_MAX, type FrameSeal } from "./frame-seal.js";
 import type { LinkServer } from "./link-server.js";
 import { Liveness } from "./liveness.js";
+import { peerGone } from "./peer-gone.js";
 
 /** The tag of all frames. */
 const FRAME_TAG = 1n;
@@ -184,6 +185,7 @@ export class MachineLink {
     try {
       this.#worker.close();
     } finally {
+      this.#seal.close();
       for (const { reject } of this.#calls.values()) reject(reason);
       for (const listener of this.#onEnd) listener(reason);
       this.#onEnd.clear();
@@ -312,9 +314,4 @@ export class MachineLink {
   #checkOpen(): void {
     if (this.#ended !== undefined) throw this.#ended;
   }
-}
-
-export function peerGone(machine: string, found: string, cause?: unknown): CudaIpcError {
-  const message = `Cannot reach machine "${machine}": ${found}`;
-  return new CudaIpcError("PEER_GONE", message, { cause });
 }

@@ -9,7 +9,7 @@ import type { NameRecord } from "../../wire/machine-records.js";
 import type { ObjectSummary } from "../../wire/messages.js";
 import type { CarriedChannel } from "../channels/carried-channel.js";
 import { ChannelTable } from "../channels/channel-table.js";
-import { peerGone } from "../link/machine-link.js";
+import { peerGone } from "../link/peer-gone.js";
 import type { Directory } from "../names/directory.js";
 import { Fetch, type FetchParts } from "./fetch.js";
 

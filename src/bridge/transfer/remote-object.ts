@@ -7,7 +7,8 @@ import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import type { LinkTable } from "../link/link-table.js";
-import { type MachineLink, peerGone } from "../link/machine-link.js";
+import type { MachineLink } from "../link/machine-link.js";
+import { peerGone } from "../link/peer-gone.js";
 import type { Directory } from "../names/directory.js";
 
 /** The first pause before a link is asked for again. */

@@ -1,19 +1,14 @@
 /** Each part of two linked machines ends while a channel is carried. */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { after, afterEach, before, describe, it } from "node:test";
 import type { ChannelReader } from "../../../src/channel/channel-reader.js";
 import type { ChannelWriter } from "../../../src/channel/channel-writer.js";
-import type { Hub } from "../../../src/client/hub.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
-import { TestMachine } from "../../support/machines/test-machine.js";
-import { TestNats } from "../../support/machines/test-nats.js";
+import { restore, startShared } from "../../support/machines/shared-site.js";
+import type { TwoMachines } from "../../support/machines/two-machines.js";
 import { soon, until } from "../../support/until.js";
 
-interface Site extends AsyncDisposable {
-  readonly nats: TestNats;
-  readonly one: TestMachine;
-  readonly other: TestMachine;
-  readonly hubOfOther: Hub;
+interface Carried extends Disposable {
   readonly writer: ChannelWriter;
   readonly reader: ChannelReader;
 }
@@ -22,35 +17,24 @@ interface Site extends AsyncDisposable {
 const EARLIER = 3;
 
 /** A channel of machine "one" that machine "other" reads. Some messages have come. */
-async function carried(): Promise<Site> {
-  const nats = await TestNats.start();
-  const one = await TestMachine.start("one", nats, { args: ["--announce", "*"] });
-  const other = await TestMachine.start("other", nats);
-  const hubOfOne = await one.connect();
-  const hubOfOther = await other.connect();
+async function carried({ hubOfOne, hubOfOther }: TwoMachines): Promise<Carried> {
   const writer = await hubOfOne.createChannel("frames", {
     byteLength: 100_000,
     slots: 4,
     whenFull: "drop-oldest",
   });
   const reader = await hubOfOther.openChannel("frames", { machine: "any", timeoutMs: 20_000 });
-  const site = { nats, one, other, hubOfOther, writer, reader };
-  for (let i = 0; i < EARLIER; i += 1) await cross(site, i);
+  for (let i = 0; i < EARLIER; i += 1) await cross({ writer, reader }, i);
   return {
-    ...site,
-    async [Symbol.asyncDispose]() {
+    ...{ writer, reader },
+    [Symbol.dispose]() {
       reader.close();
       writer.close();
-      await hubOfOne.close();
-      await hubOfOther.close();
-      await other[Symbol.asyncDispose]();
-      await one[Symbol.asyncDispose]();
-      await nats[Symbol.asyncDispose]();
     },
   };
 }
 
-type Ends = Pick<Site, "writer" | "reader">;
+type Ends = Pick<Carried, "writer" | "reader">;
 
 /** One message, whole. */
 async function cross({ writer, reader }: Ends, value: number): Promise<void> {
@@ -87,56 +71,63 @@ async function crossAgain({ writer, reader }: Ends): Promise<void> {
   await Promise.all([write(), read()]);
 }
 
-// WHY together: they mostly wait.
-describe("while a channel is carried", { skip: skipWithoutEngines, concurrency: 3 }, () => {
+describe("while a channel is carried", { skip: skipWithoutEngines }, () => {
+  let site: TwoMachines;
+
+  before(async () => {
+    site = await startShared();
+  });
+  afterEach(() => restore(site));
+  after(() => site?.[Symbol.asyncDispose]());
+
   it("the bridge that reads it is killed, and the next one is there in time: messages go on", async () => {
-    await using site = await carried();
+    using frames = await carried(site);
     await site.one.killBridge();
     site.one.startBridge();
-    await crossAgain(site);
-    await until("the dead bridge holds no seat", () => site.writer.readers === 1);
+    await crossAgain(frames);
+    await until("the dead bridge holds no seat", () => frames.writer.readers === 1);
   });
 
   it("the bridge that reads it is killed for good: PEER_GONE, and nothing is left", async () => {
-    await using site = await carried();
+    using frames = await carried(site);
     await site.one.killBridge();
-    const next = soon("the wait ends", site.reader.next());
+    const next = soon("the wait ends", frames.reader.next());
     await assert.rejects(next, { code: "PEER_GONE" });
-    await until("no seat is held", () => site.writer.readers === 0);
-    site.reader.close();
+    await until("no seat is held", () => frames.writer.readers === 0);
+    frames.reader.close();
     await until("the channel is gone", async () => (await site.hubOfOther.list()).length === 0);
   });
 
   it("the bridge that carries it is killed: PEER_GONE, and the next one carries it again", async () => {
-    await using site = await carried();
+    using frames = await carried(site);
     await site.other.killBridge();
-    const next = soon("the wait ends", site.reader.next());
+    const next = soon("the wait ends", frames.reader.next());
     await assert.rejects(next, { code: "PEER_GONE" });
-    await until("no seat is held", () => site.writer.readers === 0);
-    site.reader.close();
+    await until("no seat is held", () => frames.writer.readers === 0);
+    frames.reader.close();
     site.other.startBridge();
     await site.other.bridged();
     const options = { machine: "any", timeoutMs: 20_000 } as const;
     using reader = await site.hubOfOther.openChannel("frames", options);
-    await crossAgain({ writer: site.writer, reader });
+    await crossAgain({ writer: frames.writer, reader });
   });
 
   for (const side of ["one", "other"] as const)
     it(`the hub of machine "${side}" is killed: messages go on`, async () => {
-      await using site = await carried();
+      using frames = await carried(site);
       site[side].hub.kill("SIGKILL");
-      await cross(site, 7);
-      await cross(site, 8);
+      await cross(frames, 7);
+      await cross(frames, 8);
     });
 
   it("NATS is killed: messages go on, also after its return", async () => {
-    await using site = await carried();
+    using frames = await carried(site);
     await site.nats.kill();
-    await cross(site, 7);
+    await cross(frames, 7);
     await site.other.says("NATS does not answer");
-    await cross(site, 8);
+    await cross(frames, 8);
     await site.nats.resume();
     await site.other.says("NATS answers again");
-    await cross(site, 9);
+    await cross(frames, 9);
   });
 });

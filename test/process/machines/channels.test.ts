@@ -1,7 +1,6 @@
 /** Channels of another machine: two hubs, two bridges, a NATS server, and UCX over TCP. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { defaults } from "../../../src/base/limits.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { Actor } from "../../support/actor.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
@@ -9,6 +8,8 @@ import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
 import { until } from "../../support/until.js";
 
+/** Short, because a test waits for longer than that. */
+const SILENCE_MS = 2500;
 const bytes = { dtype: "uint8", shape: [200_000] } as const;
 
 describe("a channel of another machine", { skip: skipWithoutEngines }, () => {
@@ -20,8 +21,9 @@ describe("a channel of another machine", { skip: skipWithoutEngines }, () => {
 
   before(async () => {
     nats = await TestNats.start();
-    one = await TestMachine.start("one", nats, { args: ["--announce", "*"] });
-    other = await TestMachine.start("other", nats);
+    const limits = { machineSilenceMs: SILENCE_MS };
+    one = await TestMachine.start("one", nats, { args: ["--announce", "*"], limits });
+    other = await TestMachine.start("other", nats, { limits });
     hubOfOne = await one.connect();
     hubOfOther = await other.connect();
   });
@@ -100,8 +102,7 @@ describe("a channel of another machine", { skip: skipWithoutEngines }, () => {
         assert.ok(sent < 20, "nothing holds the writer back");
       }
       // Longer than a link may be silent.
-      if (whenFull === "wait")
-        await new Promise((resolve) => setTimeout(resolve, defaults.machineSilenceMs + 2000));
+      if (whenFull === "wait") await new Promise((resolve) => setTimeout(resolve, 2 * SILENCE_MS));
       for (let i = 0; i < sent; i += 1) {
         using found = await reader.next({ timeoutMs: 10_000 });
         assert.equal(found?.json, i);

@@ -1,59 +1,28 @@
 /** Each part of two linked machines ends while an array is copied, or before. */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { after, afterEach, before, describe, it } from "node:test";
 import type { Hub } from "../../../src/client/hub.js";
 import { Actor } from "../../support/actor.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
-import { TestMachine } from "../../support/machines/test-machine.js";
-import { TestNats } from "../../support/machines/test-nats.js";
+import { restore, startShared } from "../../support/machines/shared-site.js";
+import type { TwoMachines } from "../../support/machines/two-machines.js";
 import { slowCopies, untilCopying } from "../../support/machines/until-copying.js";
 import { soon, until } from "../../support/until.js";
 
 const isSkipped = skipWithoutEngines;
 
 /** Large enough that a signal reaches a bridge while it is copied. */
-const BYTES = 128 * 1024 * 1024;
-
-interface Site extends AsyncDisposable {
-  readonly nats: TestNats;
-  readonly one: TestMachine;
-  readonly other: TestMachine;
-  readonly hubOfOne: Hub;
-  readonly hubOfOther: Hub;
-}
-
-async function linkedMachines(): Promise<Site> {
-  const nats = await TestNats.start();
-  const args = ["--announce", "*"];
-  const one = await TestMachine.start("one", nats, { args, env: slowCopies });
-  const other = await TestMachine.start("other", nats);
-  const hubOfOne = await one.connect();
-  const hubOfOther = await other.connect();
-  return {
-    nats,
-    one,
-    other,
-    hubOfOne,
-    hubOfOther,
-    async [Symbol.asyncDispose]() {
-      await hubOfOne.close();
-      await hubOfOther.close();
-      await other[Symbol.asyncDispose]();
-      await one[Symbol.asyncDispose]();
-      await nats[Symbol.asyncDispose]();
-    },
-  };
-}
+const BYTES = 64 * 1024 * 1024;
 
 /** Puts a large array on one machine, and begins to copy it to the other. */
-async function beginCopy(site: Site) {
+async function beginCopy(site: TwoMachines) {
   const values = new Uint8Array(BYTES).fill(1);
   values[BYTES - 1] = 77;
   (await site.hubOfOne.put("large", values, { lifetime: "pinned" })).close();
   return fetching(site);
 }
 
-async function fetching({ one, other, hubOfOther }: Site) {
+async function fetching({ one, other, hubOfOther }: TwoMachines) {
   await one.says('announced: "large"');
   const opening = hubOfOther.open("large", { from: "any", dtype: "uint8" });
   opening.catch(() => {});
@@ -73,10 +42,16 @@ async function isAbsent(hub: Hub): Promise<void> {
   await until("nothing of it is left", async () => (await hub.list()).length === 0);
 }
 
-// WHY together: they mostly wait.
-describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => {
+describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
+  let site: TwoMachines;
+
+  before(async () => {
+    site = await startShared({ env: slowCopies });
+  });
+  afterEach(() => restore(site));
+  after(() => site?.[Symbol.asyncDispose]());
+
   it("the bridge that sends it is killed: PEER_GONE, and nothing is left", async () => {
-    await using site = await linkedMachines();
     const { opening } = await beginCopy(site);
     await site.one.killBridge();
     await assert.rejects(soon("the open ends", opening), (error: Error & { code?: string }) => {
@@ -88,7 +63,6 @@ describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => 
   });
 
   it("the next bridge of that machine goes on with it", async () => {
-    await using site = await linkedMachines();
     const { opening } = await beginCopy(site);
     await site.one.killBridge();
     site.one.startBridge();
@@ -98,7 +72,6 @@ describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => 
   });
 
   it("the bridge that receives it is killed: PEER_GONE, and the next one begins anew", async () => {
-    await using site = await linkedMachines();
     const { opening } = await beginCopy(site);
     const before = site.one.bridgeFds();
     await site.other.killBridge();
@@ -114,7 +87,6 @@ describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => 
   });
 
   it("NATS is killed: the copy goes on, and new names are found after its return", async () => {
-    await using site = await linkedMachines();
     const { opening } = await beginCopy(site);
     await site.nats.kill();
     using _copy = await soon("the copy is there", opening);
@@ -131,7 +103,6 @@ describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => 
   });
 
   it("the owner of the array is killed: the copy is finished and then removed", async () => {
-    await using site = await linkedMachines();
     const args = [site.one.hub.socket, String(BYTES)];
     await using owner = new Actor(new URL("actors/owns-large.js", import.meta.url), { args });
     await owner.says();
@@ -144,7 +115,6 @@ describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => 
 
   for (const side of ["one", "other"] as const)
     it(`the hub of machine "${side}" is killed: its keeper starts the next, and the copy goes on`, async () => {
-      await using site = await linkedMachines();
       const { opening } = await beginCopy(site);
       site[side].hub.kill("SIGKILL");
       using copy = await soon("the copy is there", opening);
@@ -153,7 +123,6 @@ describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => 
     });
 
   it("the original is removed: the copy is finished and then removed", async () => {
-    await using site = await linkedMachines();
     const { opening } = await beginCopy(site);
     await site.hubOfOne.remove("large");
     using copy = await soon("the copy is there", opening);
@@ -162,7 +131,6 @@ describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => 
   });
 
   it("nobody waits for it any more: it is given up", async () => {
-    await using site = await linkedMachines();
     const { opening } = await beginCopy(site);
     const stop = new AbortController();
     const second = site.hubOfOther.open("large", { from: "any", signal: stop.signal });
@@ -190,19 +158,7 @@ describe("while an array is copied", { skip: isSkipped, concurrency: 3 }, () => 
     await site.other.says("not copied");
   });
 
-  it("the hub that sends it ends: its bridge ends, too, and says why", async () => {
-    await using site = await linkedMachines();
-    const { opening } = await beginCopy(site);
-    await site.hubOfOne.stop({ force: true });
-    assert.equal(await site.one.bridgeEnded(), 1);
-    assert.match(site.one.log, /error\[HUB_GONE\]/);
-    await opening.then((copy) => copy.close()).catch(() => {});
-  });
-});
-
-describe("a bridge", { skip: isSkipped, concurrency: 3 }, () => {
-  it("that is killed leaves its copies, and the next one keeps them in step", async () => {
-    await using site = await linkedMachines();
+  it("a bridge that is killed leaves its copies, and the next one keeps them in step", async () => {
     const { hubOfOne, hubOfOther, other } = site;
     (await hubOfOne.put("kept", Uint8Array.of(1), { lifetime: "pinned" })).close();
     (await hubOfOther.open("kept", { from: "any" })).close();
@@ -213,17 +169,14 @@ describe("a bridge", { skip: isSkipped, concurrency: 3 }, () => {
     await isAbsentName(hubOfOther, "kept");
   });
 
-  it("whose machine is gone has removed nothing: copies stay", async () => {
-    await using site = await linkedMachines();
+  it("a bridge whose machine is gone has removed nothing: copies stay", async () => {
     const { hubOfOne, hubOfOther, one, other } = site;
     (await hubOfOne.put("kept", Uint8Array.of(1), { lifetime: "pinned" })).close();
     (await hubOfOther.open("kept", { from: "any" })).close();
     await one.killBridge();
     await until("the machine is gone", async () => {
-      const { machines } = JSON.parse((await other.run("bridge", "status", "--json")).out);
-      return machines.every((it: { machine: string; alive: boolean }) =>
-        it.machine === "one" ? !it.alive : true,
-      );
+      const { machines } = await other.status();
+      return machines.every(({ machine, alive }) => machine !== "one" || !alive);
     });
     await new Promise((resolve) => setTimeout(resolve, 2500));
     (await hubOfOther.open("kept", { wait: false })).close();
@@ -235,8 +188,7 @@ describe("a bridge", { skip: isSkipped, concurrency: 3 }, () => {
     });
   });
 
-  it("that is interrupted takes its names back at once", async () => {
-    await using site = await linkedMachines();
+  it("a bridge that is interrupted takes its names back at once", async () => {
     const { hubOfOne, hubOfOther, one } = site;
     (await hubOfOne.put("kept", Uint8Array.of(1), { lifetime: "pinned" })).close();
     (await hubOfOther.open("kept", { from: "any" })).close();
@@ -248,6 +200,17 @@ describe("a bridge", { skip: isSkipped, concurrency: 3 }, () => {
       code: "NOT_FOUND",
     });
   });
+});
+
+it("a bridge ends with the hub that sends an array, and says why", {
+  skip: isSkipped,
+}, async () => {
+  await using site = await startShared({ env: slowCopies });
+  const { opening } = await beginCopy(site);
+  await site.hubOfOne.stop({ force: true });
+  assert.equal(await site.one.bridgeEnded(), 1);
+  assert.match(site.one.log, /error\[HUB_GONE\]/);
+  await opening.then((copy) => copy.close()).catch(() => {});
 });
 
 async function isAbsentName(hub: Hub, name: string): Promise<void> {

@@ -38,7 +38,7 @@ describe("a service of a machine", { skip: skipWithoutEngines }, () => {
     const service = `service-of-${far.name}`;
     await far.announceService(service);
     await until("the service is seen", async () =>
-      (await machine.run("bridge", "status")).out.includes(service),
+      (await machine.status()).services.some((it) => it.service === service),
     );
     await using hub = await machine.connect();
     const deadline = new Deadline("ask", {}, 20_000);

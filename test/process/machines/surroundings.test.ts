@@ -122,7 +122,7 @@ describe("a bridge", { skip: skipWithoutEngines }, () => {
     const facts = { createdAtMs: 1, descriptor: hostArray };
     await hostile.store.create(nameKey(name), encodeRecord({ ...record, ...facts }));
     await until("the name is seen", async () => {
-      return (await one.run("bridge", "status")).out.includes(name);
+      return (await one.status()).names.some((it) => it.name === name);
     });
     const opening = hubOfOne.open(name, { from: "any" });
     await assert.rejects(soon("the open ends", opening), { code: "PROTOCOL_MISMATCH" });

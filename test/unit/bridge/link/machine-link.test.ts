@@ -28,7 +28,11 @@ describe("MachineLink", () => {
       close: () => {},
     } as unknown as UcxWorker;
     const opened = { head: hello, bytes: new Uint8Array(0) };
-    const seal = { open: () => opened, seal: (head: Uint8Array) => head } as unknown as FrameSeal;
+    const seal = {
+      open: () => opened,
+      seal: (head: Uint8Array) => head,
+      close: () => {},
+    } as unknown as FrameSeal;
     const server = { answer: async () => ({}) } as unknown as LinkServer;
     const link = new MachineLink("silent", worker, seal, server);
     link
