@@ -2,6 +2,7 @@
  * From machine to machine through two bridges, over UCX by tcp on this host: arrays, small
  * messages, and what the bridges cost meanwhile and afterwards.
  */
+import { Device } from "../src/index.js";
 import { skipWithoutEngines } from "../test/support/machines/engines.js";
 import { type CopyOptions, type CopySides, gpuCopies, hostCopies } from "./machines/arrays.js";
 import { type MessageOptions, messages } from "./machines/messages.js";
@@ -46,7 +47,7 @@ export async function machines(
   ];
 }
 
-/** Copies to a third machine, whose bridge makes them in GPU memory. */
+/** Copies to a third machine, whose bridge makes them in memory of its own GPU. */
 async function onDevice(
   site: Site,
   { from }: CopySides,
@@ -56,8 +57,15 @@ async function onDevice(
 ): Promise<Row[]> {
   const host = copies.find(({ what }) => what.startsWith("an array"));
   if (host === undefined) return [];
-  const to = await site.machine("gpu", site.place(), ["--device", device]);
+  const target = nextDevice(device);
+  const to = await site.machine("gpu", site.place(), ["--device", target]);
   const hubOfFrom = await site.connect(from, device);
-  const hubOfTo = await site.connect(to, device);
-  return gpuCopies({ from, to, hubOfFrom, hubOfTo }, device, host, options);
+  const hubOfTo = await site.connect(to, target);
+  return gpuCopies({ from, to, hubOfFrom, hubOfTo }, { device, target, host }, options);
+}
+
+/** The next GPU, so that each machine has one of its own; the same one if there is no other. */
+function nextDevice(device: string): string {
+  using first = Device.open(device);
+  return `cuda:${(first.ordinal + 1) % first.deviceCount}`;
 }

@@ -79,11 +79,18 @@ function goalOf(ratio: number): Pick<Row, "goal" | "met"> {
   return { goal: `at least ${RATIO_MIN} times that`, met: ratio >= RATIO_MIN };
 }
 
-/** From GPU memory to GPU memory. @param host the row of the same copy in host memory */
+export interface GpuCopies {
+  readonly device: string;
+  /** Where the copies are made. */
+  readonly target: string;
+  /** The row of the same copy in host memory. */
+  readonly host: Row;
+}
+
+/** From GPU memory to GPU memory. */
 export async function gpuCopies(
   sides: CopySides,
-  device: string,
-  host: Row,
+  { device, target, host }: GpuCopies,
   { byteLength, rounds }: CopyOptions,
 ): Promise<Row[]> {
   using copy = await Copies.of(sides, device, byteLength);
@@ -93,7 +100,7 @@ export async function gpuCopies(
   return [
     {
       ...best.row("ours"),
-      what: `the same from GPU memory to GPU memory, by tcp alone`,
+      what: `the same from memory of ${device} to memory of ${target}, by tcp alone`,
       comparedWith: "host to host",
       ratio,
       goal: "at least 0.8 times host to host",

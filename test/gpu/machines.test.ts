@@ -1,17 +1,22 @@
 /**
  * Arrays, bundles, channels and requests in GPU memory from one machine to another: two hubs and
- * two bridges that use the same GPU.
+ * two bridges. Each has a GPU of its own if there are two; else they use the same one.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { connectService, type SlotToFill, serve } from "../../src/doors/service.js";
-import { connect, type Hub } from "../../src/index.js";
+import { connect, Device, type Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { skipWithoutEngines } from "../support/machines/engines.js";
 import { TestMachine } from "../support/machines/test-machine.js";
 import { TestNats } from "../support/machines/test-nats.js";
 
 const LATE = { timeoutMs: 60_000 };
+
+function deviceOfOther(): string {
+  using first = Device.open("cuda:0");
+  return first.deviceCount > 1 ? "cuda:1" : "cuda:0";
+}
 
 describe("another machine's GPU memory", { skip: whyNoGpu() ?? skipWithoutEngines }, () => {
   let nats: TestNats;
@@ -23,9 +28,10 @@ describe("another machine's GPU memory", { skip: whyNoGpu() ?? skipWithoutEngine
   before(async () => {
     nats = await TestNats.start();
     one = await TestMachine.start("one", nats, { args: ["--announce", "*"] });
-    other = await TestMachine.start("other", nats, { args: ["--device", "cuda:0"] });
+    const device = deviceOfOther();
+    other = await TestMachine.start("other", nats, { args: ["--device", device] });
     hubOfOne = await connect({ socket: one.hub.socket, device: "cuda:0" });
-    hubOfOther = await connect({ socket: other.hub.socket, device: "cuda:0" });
+    hubOfOther = await connect({ socket: other.hub.socket, device });
   });
   after(async () => {
     hubOfOther?.close();
@@ -42,6 +48,7 @@ describe("another machine's GPU memory", { skip: whyNoGpu() ?? skipWithoutEngine
       using _original = await hubOfOne.put(name, values);
       using copy = await hubOfOther.open(name, { from: "any", dtype: "float32", ...LATE });
       assert.equal(copy.device.cpuVisible, false);
+      assert.equal(copy.device.ordinal, hubOfOther.device().ordinal);
       assert.ok(Buffer.from((await copy.read()).buffer).equals(Buffer.from(values.buffer)));
     }
   });
