@@ -144,6 +144,42 @@ describe("the page of an object", { skip }, () => {
     await hub.close();
   });
 
+  it("can be closed in the middle of an answer", async () => {
+    await using cli = await CliRig.open();
+    const hub = await cli.join();
+    using _ = await hub.put("pixels", new Uint8Array(64), { shape: [8, 8] });
+    await using rig = await DashboardPage.open(cli);
+    const { page, problems } = rig;
+    for (const path of ["object", "values", "picture"]) {
+      // The headers of this answer come, and its body does not.
+      await page.evaluate(`{
+        window.whole ??= window.fetch;
+        window.begun = false;
+        window.fetch = async (url, options) => {
+          const answer = await window.whole(url, options);
+          if (!url.startsWith("${path}?")) return answer;
+          const { signal } = options;
+          const start = (controller) =>
+            signal.addEventListener("abort", () => controller.error(signal.reason));
+          window.begun = true;
+          return new Response(new ReadableStream({ start }), answer);
+        };
+      }`);
+      const dialog = await openObject(page, "pixels");
+      await eventually(
+        "the answer begins",
+        async () => (await page.evaluate("begun")) || undefined,
+      );
+      await page.keyboard.press("Escape");
+      await dialog.waitFor({ state: "hidden" });
+    }
+    await page.evaluate("window.fetch = window.whole");
+    const dialog = await openObject(page, "pixels");
+    await dialog.getByText("0 to 0, mean 0").waitFor();
+    assert.deepEqual(problems, []);
+    await hub.close();
+  });
+
   it("ends what is being read when it is closed", async () => {
     await using cli = await CliRig.open();
     const hub = await cli.join();

@@ -1,7 +1,7 @@
 // The dialog of one object: what is known of it, its values, and its removal.
 import { byId, element } from "./elements.js";
 import { histogramElement } from "./histogram.js";
-import { clearPicture, drawPicture } from "./picture.js";
+import { clearPicture, drawPicture, readPicture } from "./picture.js";
 import { sizeWords } from "./tables.js";
 
 const dialog = byId("object");
@@ -19,13 +19,22 @@ function say(words, isTrouble = false) {
   byId("object-message").classList.toggle("alarm", isTrouble);
 }
 
-/** Resolves with the answer. Says why there is none, unless it is not wanted any more. */
-async function ask(path, { row, end }, { signal, method, ...query } = {}) {
+const readJson = (answer) => answer.json();
+const readText = (answer) => answer.text();
+
+/**
+ * Resolves with what `read` makes of the answer, or with undefined. Says why there is none, unless
+ * it is not wanted any more.
+ */
+async function ask(path, { row, end }, { signal, method, read = readJson, ...query } = {}) {
   const text = new URLSearchParams({ name: row.name, id: row.id, ...query });
   const ended = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal]);
   try {
     const answer = await fetch(`${path}?${text}`, { signal: ended, method });
-    if (answer.ok) return answer;
+    if (answer.ok) {
+      const found = await read(answer);
+      return ended.aborted ? undefined : found;
+    }
     const words = await answer.text();
     if (!ended.aborted) say(words, true);
   } catch {
@@ -53,9 +62,8 @@ export async function openObject(row) {
   clear();
   offer("remove");
   dialog.showModal();
-  const answer = await ask("object", asked);
-  const facts = await answer?.json();
-  if (facts === undefined || asked.end.signal.aborted) return;
+  const facts = await ask("object", asked);
+  if (facts === undefined) return;
   say("");
   drawRows(byId("object-facts"), facts.rows);
   byId("object-lines").textContent = facts.lines.join("\n");
@@ -94,9 +102,8 @@ async function showValues(asked, which) {
   clearPicture();
   byId("values-part").hidden = true;
   await showPicture(asked, which, []);
-  const answer = await ask("values", asked, { ...which, signal });
-  const found = await answer?.json();
-  if (found === undefined || signal.aborted || asked.end.signal.aborted) return;
+  const found = await ask("values", asked, { ...which, signal });
+  if (found === undefined) return;
   say("");
   byId("values-part").hidden = false;
   drawRows(byId("values"), found.rows);
@@ -114,8 +121,7 @@ async function showValues(asked, which) {
 async function showAllValues(asked, which, signal) {
   byId("read-all").disabled = true;
   byId("read-all").textContent = "Reading.";
-  const answer = await ask("values", asked, { ...which, all: 1, signal });
-  const found = await answer?.json();
+  const found = await ask("values", asked, { ...which, all: 1, signal });
   if (signal.aborted || asked.end.signal.aborted) return;
   byId("read-all").hidden = true;
   if (found === undefined) return;
@@ -127,9 +133,9 @@ async function showPicture(asked, which, at) {
   chosenPicture.abort();
   chosenPicture = new AbortController();
   const signal = AbortSignal.any([chosen.signal, chosenPicture.signal]);
-  const answer = await ask("picture", asked, { ...which, at: at.join(), signal });
-  if (answer === undefined || signal.aborted || asked.end.signal.aborted) return;
-  await drawPicture(answer, (index) => showPicture(asked, which, index));
+  const query = { ...which, at: at.join() };
+  const picture = await ask("picture", asked, { ...query, signal, read: readPicture });
+  if (picture !== undefined) drawPicture(picture, (index) => showPicture(asked, which, index));
 }
 
 /** Tells that objects have ended. One of them may be in the dialog. */
@@ -146,8 +152,8 @@ byId("sure").onclick = async () => {
   const asked = shown;
   offer();
   chosen.abort();
-  const answer = await ask("remove", asked, { method: "POST" });
-  if (answer !== undefined) say(await answer.text());
+  const words = await ask("remove", asked, { method: "POST", read: readText });
+  if (words !== undefined) say(words);
   else if (asked === shown) offer("remove");
 };
 byId("back").onclick = () => dialog.close();

@@ -6,17 +6,21 @@ const sliders = byId("picture-axes");
 /** Smaller pictures are enlarged. */
 const SMALL = 256;
 
-/** Draws what the dashboard answered. It may be no picture. */
-export async function drawPicture(answer, choose) {
+/** The picture that the dashboard answered, or the reason why there is none. */
+export async function readPicture(answer) {
   const reason = answer.headers.get("No-Picture");
+  if (reason !== null) return { reason };
+  const facts = JSON.parse(answer.headers.get("Picture"));
+  return { facts, bitmap: await createImageBitmap(await answer.blob()) };
+}
+
+export function drawPicture({ reason, facts, bitmap }, choose) {
   byId("picture-part").hidden = false;
-  canvas.hidden = reason !== null;
-  if (reason !== null) {
+  canvas.hidden = reason !== undefined;
+  if (reason !== undefined) {
     byId("picture-words").replaceChildren(`No picture: ${reason}.`);
     return;
   }
-  const facts = JSON.parse(answer.headers.get("Picture"));
-  const bitmap = await createImageBitmap(await answer.blob());
   canvas.width = bitmap.width;
   canvas.height = bitmap.height;
   canvas.classList.toggle("small", Math.max(bitmap.width, bitmap.height) < SMALL);
