@@ -51,8 +51,9 @@ export function connectionOptions(
     // A bridge goes on with what it has while NATS is away, however long that is.
     maxReconnectAttempts: -1,
     reconnectTimeWait: 500,
-    pingInterval: 2000,
-    maxPingOut: 2,
+    // A server that stands still is noticed after 4 to 8 s. Each ping wakes the bridge up twice.
+    pingInterval: 4000,
+    maxPingOut: 1,
     timeout: 5000,
     ...(user === undefined ? {} : { user }),
     ...(password === undefined ? {} : { pass: password }),

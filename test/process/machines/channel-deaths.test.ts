@@ -130,4 +130,18 @@ describe("while a channel is carried", { skip: skipWithoutEngines }, () => {
     await site.other.says("NATS answers again");
     await cross(frames, 9);
   });
+
+  it("NATS stands still: messages go on, and the bridges notice", async () => {
+    using frames = await carried(site);
+    site.nats.signal("SIGSTOP");
+    try {
+      await cross(frames, 7);
+      await site.other.says("NATS does not answer");
+      await cross(frames, 8);
+    } finally {
+      site.nats.signal("SIGCONT");
+    }
+    await site.other.says("NATS answers again");
+    await cross(frames, 9);
+  });
 });

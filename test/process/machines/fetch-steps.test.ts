@@ -106,8 +106,7 @@ async function hasCome(
     },
   );
   await until(`${share} of it has come`, async () => {
-    const { out } = await machine.run("bridge", "status", "--json");
-    const [fetch] = JSON.parse(out).fetches;
+    const [fetch] = (await machine.status()).fetches;
     return isOver || (fetch !== undefined && fetch.doneBytes > share * BYTES);
   });
 }

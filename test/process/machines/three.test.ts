@@ -46,10 +46,9 @@ describe("three machines", { skip: skipWithoutEngines }, () => {
       copy.close();
     }
     // A copy is not announced, so nobody copies a copy.
-    const { out } = await b.machine.run("bridge", "status", "--json");
-    const owners = JSON.parse(out).names.filter((it: { name: string }) => it.name === "popular");
+    const owners = (await b.machine.status()).names.filter(({ name }) => name === "popular");
     assert.deepEqual(
-      owners.map((it: { machine: string }) => it.machine),
+      owners.map(({ machine }) => machine),
       ["a"],
     );
   });
@@ -123,11 +122,7 @@ describe("three machines", { skip: skipWithoutEngines }, () => {
   async function statusOf({
     machine,
   }: Site): Promise<{ announces: boolean; refused: string | undefined }> {
-    const { out } = await machine.run("bridge", "status", "--json");
-    const { refused, names } = JSON.parse(out) as {
-      refused: readonly { name: string; machine: string }[];
-      names: readonly { name: string; machine: string }[];
-    };
+    const { refused, names } = await machine.status();
     const owner = names.find(({ name }) => name === "same")?.machine;
     const other = refused.find(({ name }) => name === "same")?.machine;
     return { announces: owner === machine.name && other === undefined, refused: other };

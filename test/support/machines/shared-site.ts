@@ -7,7 +7,7 @@ import type { BridgeLimits, TestMachineOptions } from "./test-machine.js";
 import { TwoMachines } from "./two-machines.js";
 
 /** Short, because tests wait for some of them to pass. */
-export const SHORT_LIMITS: BridgeLimits = {
+const SHORT_LIMITS: BridgeLimits = {
   machineSilenceMs: 4000,
   machineTtlMs: 3000,
   /** Enough to start a bridge on a busy computer. */
