@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Browser, Page } from "playwright-core";
 
 const FILES = new URL("../../src/cli/dashboard/page/", import.meta.url);
+const LIMIT_MS = 60_000;
 const VIEWPORT = { width: 1280, height: 800 };
 
 export interface PageLoad {
@@ -67,5 +68,9 @@ export function pageBytes(): number {
 
 /** WHY not `waitForFunction`: it evaluates text in the page, which the page's policy refuses. */
 async function becomesTrue(page: Page, expression: string): Promise<void> {
-  while ((await page.evaluate(expression)) !== true) await sleep(20);
+  const endMs = performance.now() + LIMIT_MS;
+  while ((await page.evaluate(expression)) !== true) {
+    if (performance.now() > endMs) throw new Error(`not so within ${LIMIT_MS} ms: ${expression}`);
+    await sleep(20);
+  }
 }
