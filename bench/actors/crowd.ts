@@ -137,12 +137,13 @@ serve({
       const writer = await member.createChannel(`channel-${i}`, options);
       flows.push({ writer, reader: await member.openChannel(`channel-${i}`) });
     }
-    let turn: Promise<unknown> | undefined;
-    timer = setInterval(() => {
+    let isBusy = false;
+    timer = setInterval(async () => {
       // A turn may take longer than the pause between two.
-      turn ??= Promise.all([...flows.map(sendOne), replaceOne(member)]).finally(() => {
-        turn = undefined;
-      });
+      if (isBusy) return;
+      isBusy = true;
+      await Promise.all([...flows.map(sendOne), replaceOne(member)]);
+      isBusy = false;
     }, 100);
   },
 
