@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from conftest import LIMIT, until
+from conftest import LIMIT, code, until
 from test_cuda import why_not
 from test_streams import SIZE, gate, new_stream, own, stream
-
-import cuda_ipc
 
 __all__ = ["gate", "new_stream", "own", "stream"]  # fixtures
 
@@ -17,12 +15,6 @@ pytestmark = [
     pytest.mark.skipif(why_not() != "", reason=why_not()),
     pytest.mark.usefixtures("ends_in_time"),
 ]
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    return caught.value.code
 
 
 def test_a_stream_signals_once_it_has_done_its_work(hub, node, gate, stream):
@@ -134,7 +126,11 @@ def test_what_is_no_stream_is_refused(hub):
                     use()
         assert timeline.value == 0
         timeline.signal(1)
-    assert code(lambda: timeline.prepare(1)) == "CLOSED"
+        for wrong in ({"stream": "stream"}, {"spin": -1}, {"timeout": "1"}):
+            with pytest.raises((TypeError, ValueError)):
+                timeline.wait(1, **wrong)  # which is reached
+    for use in (timeline.prepare, lambda stream: timeline.wait(1, stream=stream)):
+        assert code(lambda use=use: use(1)) == "CLOSED"
 
 
 def test_a_forked_child_cannot_use_the_streams_of_a_timeline(hub, stream):

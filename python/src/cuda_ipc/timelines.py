@@ -86,14 +86,19 @@ class Timeline(Closing):
         its owner lives; CLOSED; TypeError or ValueError for a wrong stream, and the errors of the
         GPU.
         """
+        # WHY all are checked first: a wrong one is found out even if nothing is waited for.
+        deadline = Deadline(f'wait for {value} on timeline "{self.name}"', timeout)
+        spin = checked_spin(spin)
+        if stream is not None:
+            self._check_open("wait for")
+            streams = self._use_streams()
+            by = streams.find(stream)
+            if not self._has_reached(value):
+                streams.wait(by, value)
+            return
         if self._has_reached(value):
             return
-        if stream is not None:
-            streams = self._use_streams()
-            streams.wait(streams.find(stream), value)
-            return
-        deadline = Deadline(f'wait for {value} on timeline "{self.name}"', timeout)
-        for pause in pauses(checked_spin(spin)):
+        for pause in pauses(spin):
             if self._has_reached(value):
                 return
             deadline.check(lambda: f"it has reached {self.value}")
