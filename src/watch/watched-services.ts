@@ -33,7 +33,7 @@ export interface ServiceUse {
   readonly link: string;
 }
 
-/** What a service uses the channel of this name for. Undefined if it belongs to no service. */
+/** Which service uses a channel, and for what, by the channel's name. Undefined if none does. */
 export function serviceUseOf(name: string): ServiceUse | undefined {
   const found = linkNameOf(name);
   if (found === undefined) return undefined;

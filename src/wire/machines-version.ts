@@ -15,7 +15,7 @@ const versioned = v.looseObject({
   place: v.optional(v.pipe(v.string(), v.maxLength(512))),
 });
 
-/** What the bridge of another version wrote. */
+/** What can be read of a record or message of another version. */
 export interface OtherVersion {
   readonly version: number;
   readonly machine: string | undefined;

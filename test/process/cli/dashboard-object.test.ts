@@ -18,7 +18,7 @@ async function openObject(page: Page, name: string) {
 const pixel = (x: number, y: number) =>
   `[...document.getElementById("picture").getContext("2d").getImageData(${x}, ${y}, 1, 1).data]`;
 
-/** Of the bars of the histogram, from the least value on, in percent of the fullest. */
+/** The heights of the histogram's bars, in percent of the highest. The lowest values come first. */
 async function barHeights(page: Page): Promise<number[]> {
   return (await page.evaluate(
     `[...document.querySelectorAll("#histogram .count")].map((bar) => bar.height.baseVal.value)`,

@@ -1,4 +1,4 @@
-/** What may be wrong around a bridge: clocks, NATS, UCX and other versions. */
+/** A bridge whose clock, NATS or UCX is wrong or missing, or that meets another version. */
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";

@@ -25,7 +25,7 @@ export type HostileAnswer = (
 
 export class HostileMachine {
   readonly name: string;
-  /** Of its records. */
+  /** The version that its records have. */
   readonly version: number;
   readonly instance = randomUUID();
   readonly store: NatsStore;

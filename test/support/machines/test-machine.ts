@@ -153,7 +153,7 @@ export class TestMachine {
     await until(`the bridge of ${this.name} answers`, answers);
   }
 
-  /** What `cuda-ipc bridge status` prints. WHY not by it: a process takes 0.4 s of CPU time. */
+  /** As `cuda-ipc bridge status`. WHY not the command: to start it takes 0.4 s of CPU time. */
   status(): Promise<BridgeStatus> {
     return askBridge(this.hub.socket, new Deadline("ask the bridge", {}, 10_000));
   }

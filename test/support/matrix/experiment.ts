@@ -34,7 +34,7 @@ const PATIENCE_MS = 2_000;
 /** More system calls than the keeper or the hub makes in any step. */
 const KEEPER_CALLS_MAX = 100;
 const KEEPER_STRIDE = 4;
-/** Of a step with more calls than this, only every ninth is tried, but in the nightly run all. */
+/** If a step has more calls than this, only every ninth is tried. The nightly run tries all. */
 const MANY_CALLS = 50;
 const LONG_STRIDE = 9;
 

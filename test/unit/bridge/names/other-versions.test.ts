@@ -37,7 +37,7 @@ async function bridge(version: number) {
   const say = (line: string) => log.push(line);
   const directory = new Directory("one", say);
   await store.watch(directory);
-  // What other versions write beside `v` and `machine` is unknown.
+  // The field `more` stands for what this version does not know.
   const write = async (key: string, machine: string, more: object = {}) => {
     const value = Buffer.from(JSON.stringify({ v: version, machine, more: 1, ...more }));
     const found = await others.read(key);
