@@ -48,6 +48,14 @@ def until(what: str, condition: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
+def code(action: Callable[[], object]) -> str:
+    """The code of the error that it raises."""
+    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
+        action()
+    assert caught.value.remedy
+    return caught.value.code
+
+
 def hub_of(socket: str) -> int | None:
     """The process of the hub that listens there."""
     try:

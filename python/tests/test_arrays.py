@@ -10,6 +10,7 @@ import struct
 import time
 
 import pytest
+from conftest import code
 
 import cuda_ipc
 from cuda_ipc._protocol import DTYPE_SIZES
@@ -21,13 +22,6 @@ def pattern(dtype: str) -> bytes:
     if dtype == "bool":
         return bytes([1, 0, 1, 1, 0, 0])
     return bytes((n * 37 + 11) % 256 for n in range(6 * DTYPE_SIZES[dtype][0]))
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    assert caught.value.remedy
-    return caught.value.code
 
 
 def test_every_dtype_goes_from_node_to_python_and_back_bit_for_bit(hub, node):

@@ -8,19 +8,13 @@ import signal
 import threading
 
 import pytest
-from conftest import LIMIT, until
+from conftest import LIMIT, code, until
 
 import cuda_ipc
 from cuda_ipc._descriptors import make_descriptor
 from cuda_ipc._fds import SharedFds
 from cuda_ipc._memory import create_file
 from cuda_ipc._service.client_link import ClientLink
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    return caught.value.code
 
 
 def interrupted(action, is_waiting) -> None:

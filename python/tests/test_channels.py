@@ -9,15 +9,9 @@ import random
 import threading
 
 import pytest
-from conftest import LIMIT, until
+from conftest import LIMIT, code, until
 
 import cuda_ipc
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    return caught.value.code
 
 
 def commit(writer, sequence: int, **options) -> int | None:

@@ -11,16 +11,10 @@ import sys
 import threading
 
 import pytest
-from conftest import ROOT, SOURCE, until
+from conftest import ROOT, SOURCE, code, until
 
 import cuda_ipc
 from cuda_ipc import _node
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    return caught.value.code
 
 
 @pytest.fixture

@@ -7,17 +7,10 @@ import os
 import threading
 
 import pytest
-from conftest import LIMIT, HubProcess, hub_of, until
+from conftest import LIMIT, HubProcess, code, hub_of, until
 
 import cuda_ipc
 from cuda_ipc._deadline import Deadline
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    return caught.value.code
-
 
 WRITES = (
     "writer = hub.create_channel(sys.argv[2], 'uint8', 8, slots=16, when_writer_gone=sys.argv[3])\n"

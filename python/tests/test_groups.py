@@ -9,7 +9,7 @@ import struct
 import threading
 
 import pytest
-from conftest import LIMIT, until
+from conftest import LIMIT, code, until
 
 import cuda_ipc
 from cuda_ipc import Group, rank_from_environment
@@ -29,12 +29,6 @@ MEMBER = (
     "        say({'code': error.code, 'message': error.message})\n"
     "group.close(); hub.close()\n"
 )
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    return caught.value.code
 
 
 @pytest.fixture

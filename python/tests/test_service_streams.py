@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from conftest import HERE, LIMIT, until
+from conftest import HERE, LIMIT, code, until
 from test_cuda import why_not
 from test_stream_ends import FAILING, in_c
 from test_streams import SIZE, Named, gate, new_stream, own, stream
@@ -56,12 +56,6 @@ def echo(by, before: Callable = lambda request: None):
 def serve(hub, name, handler, **options):
     options = {"request": MESSAGE, "reply": MESSAGE, "device": "cuda:0", **options}
     return hub.serve(name, handler, **options)
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    return caught.value.code
 
 
 def done(*streams) -> None:

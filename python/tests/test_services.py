@@ -9,7 +9,7 @@ import signal
 import threading
 
 import pytest
-from conftest import LIMIT, until
+from conftest import LIMIT, code, until
 
 import cuda_ipc
 
@@ -18,12 +18,6 @@ MESSAGE = ("float32", 4)
 
 def floats(*values: float) -> bytes:
     return array.array("f", values).tobytes()
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    return caught.value.code
 
 
 def double(request, reply):

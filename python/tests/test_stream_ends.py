@@ -8,7 +8,7 @@ import signal
 import threading
 
 import pytest
-from conftest import HERE, LIMIT, until
+from conftest import HERE, LIMIT, code, until
 from test_cuda import why_not
 from test_streams import SIZE, Named, channel, fill, gate, new_stream, own, stream, take
 
@@ -20,12 +20,6 @@ pytestmark = [
     pytest.mark.skipif(why_not() != "", reason=why_not()),
     pytest.mark.usefixtures("ends_in_time"),
 ]
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    return caught.value.code
 
 
 @pytest.fixture

@@ -8,15 +8,7 @@ import signal
 import threading
 
 import pytest
-from conftest import LIMIT
-
-import cuda_ipc
-
-
-def code(action) -> str:
-    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
-        action()
-    return caught.value.code
+from conftest import LIMIT, code
 
 
 def test_node_waits_for_a_timeline_of_python(hub, node):
