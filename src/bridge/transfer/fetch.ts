@@ -51,6 +51,7 @@ export class Fetch {
   readonly #rate = new RateMeter(performance.now());
   #charge: IndexCharge | undefined;
   #doneBytes = 0;
+  #isFilled = false;
 
   /** @param replace the copy of an earlier object that is to be replaced */
   constructor(parts: FetchParts, record: NameRecord, replace: boolean) {
@@ -86,8 +87,12 @@ export class Fetch {
     return () => this.#onProgress.delete(listener);
   }
 
+  /**
+   * Gives the copy up, unless all its bytes are here. WHY not then: the hub may have published it
+   * already, and who waited for it has opened it, and so waits no longer.
+   */
   abort(reason: CudaIpcError): void {
-    this.#stop.abort(reason);
+    if (!this.#isFilled) this.#stop.abort(reason);
   }
 
   async #run(replace: boolean): Promise<void> {
@@ -169,6 +174,7 @@ export class Fetch {
     for (;;) {
       try {
         await this.#copy(await this.#remote.open(), "data", ranges, fill, onProgress);
+        this.#isFilled = true;
         return;
       } catch (error) {
         await this.#remote.recover(error);
