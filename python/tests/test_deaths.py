@@ -222,6 +222,29 @@ def test_a_hub_that_was_stopped_is_not_looked_for(own_hub):
     hub.close()
 
 
+@pytest.mark.parametrize("side", ["writer", "reader"])
+def test_a_channel_may_be_closed_while_the_end_of_the_hub_wakes_its_user(own_hub, side):
+    hub = cuda_ipc.connect(own_hub.socket, reconnect=False)
+    writer = hub.create_channel("closing", "uint8", 8)
+    channel = writer if side == "writer" else hub.open_channel("closing")
+    wake = channel._held.on_lost
+    wakes, is_closed, woken = threading.Event(), threading.Event(), threading.Event()
+
+    def wake_late():
+        wakes.set()
+        is_closed.wait(LIMIT)
+        wake()
+        woken.set()
+
+    channel._held.on_lost = wake_late
+    own_hub.kill()
+    assert wakes.wait(LIMIT)
+    channel.close()
+    is_closed.set()
+    assert woken.wait(LIMIT), "the bell was closed under the thread that rings it"
+    hub.close()
+
+
 def test_without_reconnect_the_end_of_the_connection_is_the_end(own_hub):
     hub = cuda_ipc.connect(own_hub.socket, reconnect=False)
     own_hub.kill()

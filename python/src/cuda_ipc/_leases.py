@@ -91,6 +91,9 @@ class HeldLease:
         if self.owned is not None:
             self.owned.end()
             self.owned = None
+        # Another thread may close what uses the lease meanwhile.
+        on_lost = self.on_lost
+        if on_lost is not None:
+            on_lost()
+        # WHY after it: `on_lost` rings a bell that is one of them.
         self.fds.close()
-        if self.on_lost is not None:
-            self.on_lost()
