@@ -21,6 +21,7 @@ serve({
     const feed = new LiveFeed(watch(), signal);
     const handler = dashboardHandler(access, feed, new ObjectActions(socket), metrics);
     const server = await WebServer.listen({ address: { host: "127.0.0.1", port: 0 }, handler });
+    await feed.begin();
     return `http://${webAddressText(server.address)}${access.firstPath}`;
   },
 });

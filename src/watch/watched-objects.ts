@@ -41,7 +41,7 @@ export class WatchedObjects {
 
   /**
    * Asks the hub what has changed.
-   * @param deadline for each answer, but not for a list of everything
+   * @param deadline for the changes; each page of a list of everything may take as long
    * @throws INVALID_MESSAGE
    */
   async update(link: HubLink, deadline: Deadline): Promise<void> {
@@ -50,8 +50,7 @@ export class WatchedObjects {
       const distrusts = this.#distrusts;
       const asked = since === undefined ? {} : { since };
       const { objects, ended, next, more, reset } = await link.request("changes", asked, deadline);
-      const listing = () => deadline.withTimeout(LIST_TIMEOUT_MS, () => "it still lists objects");
-      const listed = reset ? await listHolders(link, listing()) : undefined;
+      const listed = reset ? await listHolders(link, pageDeadlines(deadline)) : undefined;
       // Another hub may have answered, which counts its changes anew.
       if (distrusts !== this.#distrusts) continue;
       if (listed !== undefined) this.#objects.clear();
@@ -72,6 +71,13 @@ export class WatchedObjects {
     // them takes five times as long.
     this.#objects.set(object.object, Object.assign({}, object, { device, heldBytes, holders }));
   }
+}
+
+/** Deadlines of pages. WHY: a hub that stops in the middle of a long list is noticed soon. */
+function pageDeadlines(deadline: Deadline): () => Deadline {
+  const why = () => "it still lists objects";
+  const whole = deadline.withTimeout(LIST_TIMEOUT_MS, why);
+  return () => deadline.withTimeout(Math.min(deadline.timeoutMs, whole.remainingMs), why);
 }
 
 function stuck(next: number): CudaIpcError {

@@ -62,7 +62,8 @@ async function dashboard(options: DashboardOptions, context: CommandContext): Pr
       if (!hasCode(error, "TIMEOUT") && !hasCode(error, "ABORTED")) printErrors(terminal, error);
     },
   });
-  feed.begin();
+  // So that the first page need not wait for it.
+  await feed.begin();
   terminal.line(`The dashboard is at http://${webAddressText(server.address)}${access.firstPath}`);
   if (!isLoopback(address))
     terminal.note("warning: other machines can reach it, and its traffic is not encrypted");

@@ -44,10 +44,18 @@ export class LiveFeed {
     this.#intervalMs = intervalMs;
   }
 
-  /** Looks once. WHY before a page is open: the first look lists everything, and takes longest. */
-  begin(): void {
-    // An error here comes again in the look of the first page, which reports it.
-    this.#latest().catch(() => {});
+  /**
+   * Looks once. WHY before a page is open: the first look lists everything, and takes longest.
+   * Resolves then, or after two seconds: a page says what the hub keeps it waiting for.
+   */
+  async begin(): Promise<void> {
+    const over = new AbortController();
+    const signal = AbortSignal.any([this.#signal, over.signal]);
+    const limit = sleep(LOOK_MS_MAX, undefined, { signal });
+    // An error of the look comes again in the look of the first page, which reports it.
+    await Promise.race([this.#latest(), limit]).catch(() => {});
+    over.abort();
+    await limit.catch(() => {});
   }
 
   /** Writes server-sent events until the signal is aborted. @throws what `write` throws */

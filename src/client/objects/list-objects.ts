@@ -10,17 +10,20 @@ export async function listObjects(
   deadline: Deadline,
   prefix = "",
 ): Promise<ObjectSummary[]> {
-  return allPages(link, deadline, prefix, {});
+  return allPages(link, () => deadline, prefix, {});
 }
 
-/** Everything that is shared, each object with its holders. */
-export async function listHolders(link: HubLink, deadline: Deadline): Promise<HeldObject[]> {
+/**
+ * Everything that is shared, each object with its holders.
+ * @param deadline called for each page
+ */
+export async function listHolders(link: HubLink, deadline: () => Deadline): Promise<HeldObject[]> {
   return allPages(link, deadline, "", { holders: true });
 }
 
 async function allPages(
   link: HubLink,
-  deadline: Deadline,
+  deadline: () => Deadline,
   prefix: string,
   fields: { readonly holders?: boolean },
 ): Promise<HeldObject[]> {
@@ -29,7 +32,7 @@ async function allPages(
   let after = prefix.length > 1 ? prefix.slice(0, -1) : undefined;
   for (;;) {
     const from = after === undefined ? {} : { after };
-    const page = await link.request("list", { ...fields, ...from }, deadline);
+    const page = await link.request("list", { ...fields, ...from }, deadline());
     objects.push(...page.objects.filter(({ name }) => name.startsWith(prefix)));
     const last = page.objects.at(-1)?.name ?? "";
     if (page.next === null || (last > prefix && !last.startsWith(prefix))) return objects;

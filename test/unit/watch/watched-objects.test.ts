@@ -5,6 +5,7 @@ import { Deadline } from "../../../src/base/deadline.js";
 import type { HubLink } from "../../../src/client/connection/hub-link.js";
 import { WatchedObjects } from "../../../src/watch/watched-objects.js";
 import type { HeldObject } from "../../../src/wire/messages.js";
+import { soon } from "../../support/until.js";
 import { watchedObject } from "./samples.js";
 
 type Answer = (fields: Record<string, unknown>) => unknown;
@@ -61,6 +62,26 @@ describe("WatchedObjects", () => {
       ["changes", { since: 7 }],
       ["changes", { since: 9 }],
     ]);
+  });
+
+  it("gives each page of a list as long as an answer may take, and waits for none longer", async () => {
+    const limits: number[] = [];
+    const linkOf = (isSecondAnswered: boolean) => {
+      const request = async (op: string, { after }: { after?: string }, limit: Deadline) => {
+        if (op === "changes") return changes({ reset: true });
+        limits.push(limit.timeoutMs);
+        if (after === undefined) return { objects: [held(1, "a")], next: "a" };
+        if (!isSecondAnswered) return limit.race(new Promise(() => {}), () => {});
+        return { objects: [held(2, "b")], next: null };
+      };
+      return { request } as unknown as HubLink;
+    };
+    const objects = new WatchedObjects();
+    await objects.update(linkOf(true), new Deadline("test", {}, 5000));
+    assert.deepEqual(known(objects), ["a 1", "b 1"]);
+    assert.deepEqual(limits, [5000, 5000]);
+    const stopped = new WatchedObjects().update(linkOf(false), new Deadline("test", {}, 100));
+    await assert.rejects(soon("it gives up", stopped, 20_000), { code: "TIMEOUT" });
   });
 
   it("uses no answer of another hub that came while the connection was replaced", async () => {

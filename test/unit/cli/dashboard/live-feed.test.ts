@@ -136,7 +136,7 @@ describe("LiveFeed", () => {
       const start = other.looks();
       return until("the other page hears of looks", () => other.looks() >= start + looks);
     };
-    watched.feed.begin();
+    await watched.feed.begin();
     await longAfter(20);
     assert.equal(watched.looks(), 1, "before the first page is opened");
     const [first, second] = [await watched.openPage(), await watched.openPage()];
@@ -150,6 +150,30 @@ describe("LiveFeed", () => {
     assert.equal(watched.looks(), last, "after the last page was closed");
     await watched.openPage();
     await until("the next page hears of looks", () => watched.looks() > last + 5);
+  });
+
+  it("has begun once the first look is there, or takes too long", async () => {
+    let look = () => {};
+    const first = new Promise<Snapshot>((resolve) => {
+      look = () => resolve(snapshotOf({ monotonicMs: performance.now() }));
+    });
+    const watching = (snapshot: Promise<Snapshot>) =>
+      new LiveFeed(
+        { snapshot: () => snapshot } as unknown as HubWatch,
+        new AbortController().signal,
+      );
+    let hasBegun = false;
+    const begun = watching(first)
+      .begin()
+      .then(() => {
+        hasBegun = true;
+      });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal(hasBegun, false);
+    look();
+    await begun;
+    await watching(new Promise(() => {})).begin();
+    await watching(Promise.reject(new Error("the hub is of another user"))).begin();
   });
 
   it("looks once for pages that ask together", async () => {
@@ -169,7 +193,7 @@ describe("LiveFeed", () => {
       snapshotOf({ monotonicMs: now - 2000, objects: many(1) }),
       snapshotOf({ monotonicMs: now, objects: many(2) }),
     ]);
-    feed.begin();
+    await feed.begin();
     const closed = new AbortController();
     const seen: number[][] = [];
     await feed.run(async (text) => {
