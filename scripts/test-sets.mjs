@@ -41,12 +41,15 @@ const SLOW = [
 
 /**
  * Only in `npm run test:nightly`, so that CI ends in 20 minutes. They run benchmarks on a small
- * scale, and no user's program depends on them.
+ * scale, on which no user's program depends, and end the sides of demos at many points.
  */
 const NIGHTLY = [
+  "process/bench/bench",
   "process/bench/channel-bench",
   "process/bench/hub-bench",
   "process/bench/machines-bench",
+  "process/bench/soak",
+  "process/cli/demo-sides-end",
 ];
 
 /** These start first, so that no run ends with one of them while the other cores have no work. */

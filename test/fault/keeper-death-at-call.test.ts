@@ -18,9 +18,9 @@ import { until } from "../support/until.js";
  * then one in so many.
  */
 const FIRST = 3;
-const STRIDE_PUBLISHING = 9;
-const STRIDE_OF_HUB = 20;
-const STRIDE_OF_KEEPER = 6;
+const STRIDE_PUBLISHING = 18;
+const STRIDE_OF_HUB = 40;
+const STRIDE_OF_KEEPER = 12;
 const STRIDE_WITHOUT_KEEPER = 10;
 /** How many calls a keeper makes for its own start and a few publications. */
 const CALLS_OF_KEEPER = 21;

@@ -1,6 +1,6 @@
 /**
  * The hub's core gets 20,000 random and damaged messages of one session, beside good sessions. `npm
- * run test:all` sends 100,000, `NIGHTLY=1` a million. `SEED=number` repeats a run.
+ * run test:all` sends 50,000, `NIGHTLY=1` a million. `SEED=number` repeats a run.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -9,7 +9,7 @@ import { MessageMutations } from "../support/message-mutations.js";
 import { fdCountOf, mayEndOthers, requests } from "../support/messages.js";
 import { nightly, Random, seedOfRun, thorough } from "../support/random.js";
 
-const MESSAGES = nightly ? 1_000_000 : thorough ? 100_000 : 20_000;
+const MESSAGES = nightly ? 1_000_000 : thorough ? 50_000 : 20_000;
 /** The full comparison costs as much as about fifty messages. */
 const COMPARED_EVERY = 500;
 /**

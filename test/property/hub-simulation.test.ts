@@ -1,6 +1,6 @@
 /**
  * The hub's core serves thousands of clients that come, share, fail and die, and it crashes and
- * restarts itself. After each of 100,000 events it must agree with the model. `NIGHTLY=1` runs ten
+ * restarts itself. After each of 50,000 events it must agree with the model. `NIGHTLY=1` runs ten
  * million events, `SIMULATION_STEPS` that many. `SIMULATION_SEED=7` repeats a run.
  */
 import assert from "node:assert/strict";
@@ -16,7 +16,7 @@ describe("the hub's core", () => {
       runSeed(Number(SIMULATION_SEED));
       return;
     }
-    const steps = Number(SIMULATION_STEPS ?? (nightly ? 10_000_000 : 100_000));
+    const steps = Number(SIMULATION_STEPS ?? (nightly ? 10_000_000 : 50_000));
     const report = simulate(steps, 1);
     t.diagnostic(JSON.stringify({ ...report, seeds: report.seeds.length }));
     assert.ok(report.steps >= steps);

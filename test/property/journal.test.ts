@@ -1,6 +1,6 @@
 /**
  * A journal is damaged at random, or rewritten while its hub goes on. `SEED=7` repeats a run. `npm
- * run test:all` makes it three to five times as long, `NIGHTLY=1` at least thirty times.
+ * run test:all` makes it up to twice as long, `NIGHTLY=1` at least thirty times.
  */
 import assert from "node:assert/strict";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -20,8 +20,8 @@ import { nightly, Random, seedOfRun, thorough } from "../support/random.js";
 import { TestFolder } from "../support/test-folder.js";
 
 const BOOT = "boot";
-const CORRUPTIONS = nightly ? 10_000 : thorough ? 500 : 100;
-const REWRITES = nightly ? 300 : thorough ? 30 : 10;
+const CORRUPTIONS = nightly ? 10_000 : thorough ? 200 : 100;
+const REWRITES = nightly ? 300 : thorough ? 15 : 10;
 
 interface Client {
   readonly id: number;

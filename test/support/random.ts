@@ -15,5 +15,14 @@ export function seedOfRun(): number {
 /** Whether this is the long run: `NIGHTLY=1`. */
 export const nightly = process.env.NIGHTLY === "1";
 
+/**
+ * Some of a list whose elements differ in little, evenly spread over it. The long run takes all.
+ * @param count of those that every run takes
+ */
+export function someOf<T>(all: readonly T[], count: number): readonly T[] {
+  if (nightly || count >= all.length) return all;
+  return Array.from({ length: count }, (_, i) => all[Math.floor((i * all.length) / count)] as T);
+}
+
 /** Whether this run leaves nothing out: `npm run test:all`, which CI runs, and the long run. */
 export const thorough = nightly || process.env.TEST_SET === "all";

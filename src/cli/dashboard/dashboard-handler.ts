@@ -18,6 +18,7 @@ const FILES: ReadonlySet<string> = new Set([
   "elements.js",
   "map.js",
   "treemap.js",
+  "presses.js",
   "object.js",
   "histogram.js",
   "picture.js",

@@ -5,6 +5,7 @@ import { connect } from "../../../src/client/connect.js";
 import { WebServer } from "../../../src/web/web-server.js";
 import { killHub } from "../../support/test-folder.js";
 import { CliRig } from "./cli-rig.js";
+import { DashboardPage } from "./dashboard-page.js";
 import { launch, problemsOf, served, withoutBrowser as skip } from "./dashboard-rig.js";
 
 describe("cuda-ipc dashboard", () => {
@@ -197,5 +198,27 @@ describe("cuda-ipc dashboard", () => {
       for (const timeline of made) timeline.close();
       await hub.close();
     }
+  });
+
+  it("opens what was clicked, also while the list is drawn anew, and keeps the focus", {
+    skip,
+  }, async () => {
+    await using cli = await CliRig.open();
+    await using hub = await cli.join();
+    using _ = await hub.put("frame", Uint8Array.of(1));
+    await using rig = await DashboardPage.open(cli);
+    const { page } = rig;
+    const dialog = page.getByRole("dialog");
+    const tab = page.getByRole("button", { name: "Objects 1" });
+    // With a look each second, it comes in the middle of half of these clicks.
+    for (let click = 0; click < 8; click += 1) {
+      await page.locator("#rows").getByText("frame").click({ delay: 500 });
+      await dialog.waitFor();
+      await page.keyboard.press("Escape");
+      await dialog.waitFor({ state: "hidden" });
+    }
+    await tab.focus();
+    await page.waitForTimeout(2500);
+    assert.equal(await page.evaluate("document.activeElement.textContent"), "Objects 1");
   });
 });

@@ -7,6 +7,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { someOf } from "../../support/random.js";
 import { CliRig, type Outcome } from "./cli-rig.js";
 import { assertNothingLeft } from "./demo-rig.js";
 
@@ -61,7 +62,7 @@ function assertEachRankDone(outcomes: readonly Outcome[]): void {
 }
 
 describe("a demo whose ranks a launcher starts", () => {
-  for (const [launcher, variables] of Object.entries(launchers)) {
+  for (const [launcher, variables] of someOf(Object.entries(launchers), 1)) {
     it(`exchange and simple-ipc run as the ranks of ${launcher}`, async () => {
       await using rig = await CliRig.open();
       assertEachRankDone(await launch(rig, ranksOf(4, variables), "exchange"));

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { describe, it } from "node:test";
 import { saidIn, terminalLines } from "../../docs/example-output.js";
+import { nightly } from "../../support/random.js";
 import { CliRig, eventually } from "./cli-rig.js";
 import { assertNothingLeft } from "./demo-rig.js";
 import {
@@ -21,8 +22,8 @@ import {
 } from "./demo-sides.js";
 
 describe("a demo in two terminals", () => {
-  for (const name of names) {
-    for (const side of SIDES) {
+  for (const [i, name] of names.entries()) {
+    for (const side of nightly ? SIDES : [SIDES[i % SIDES.length] ?? "producer"]) {
       it(`${name} works if the ${side} starts first, and leaves nothing behind`, async () => {
         await using rig = await CliRig.open();
         const first = start(rig, name, side);

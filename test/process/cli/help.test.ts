@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { packageVersion } from "../../../src/base/own-package.js";
 import { tableOf } from "../../docs/markdown-tables.js";
+import { someOf } from "../../support/random.js";
 import { CliRig } from "./cli-rig.js";
 
 const commands = [
@@ -63,7 +64,7 @@ describe("cuda-ipc", () => {
     }
   });
 
-  for (const command of commands) {
+  for (const command of someOf(commands, 6)) {
     it(`prints help for ${command} with an example`, async () => {
       await using rig = await CliRig.open();
       const help = await rig.ok(...command.split(" "), "--help");

@@ -16,11 +16,12 @@ import {
 } from "../../support/attack.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
+import { nightly } from "../../support/random.js";
 import { TestHub } from "../../support/test-hub.js";
 import { FuseSender, skipFuse } from "../../support/waiting-fds.js";
 
 const ATTACKERS = 2;
-const CYCLES = 25;
+const CYCLES = nightly ? 25 : 10;
 const NEWCOMERS = 10;
 /** Connections of a user who sends a file on each. */
 const CONNECTIONS = 200;

@@ -7,6 +7,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { someOf } from "../../support/random.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 
@@ -35,7 +36,7 @@ describe("a pool of worker threads that use a hub", () => {
     await hubIsEmpty(testHub);
   });
 
-  for (const pool of ["threads", "forks", "vmThreads"]) {
+  for (const pool of someOf(["threads", "forks", "vmThreads"], 1)) {
     it(`of Vitest (--pool=${pool}) runs a test that leaves everything open`, async () => {
       await using testHub = await TestHub.start();
       const args = [VITEST, "run", `--pool=${pool}`, "--globals", "--root", SPECS];

@@ -33,10 +33,10 @@ import type { World } from "./world.js";
 const PATIENCE_MS = 2_000;
 /** More system calls than the keeper or the hub makes in any step. */
 const KEEPER_CALLS_MAX = 100;
-const KEEPER_STRIDE = 4;
-/** If a step has more calls than this, only every ninth is tried. The nightly run tries all. */
+const KEEPER_STRIDE = nightly ? 4 : 8;
+/** If a step has more calls than this, only every 16th is tried. The nightly run tries all. */
 const MANY_CALLS = 50;
-const LONG_STRIDE = 9;
+const LONG_STRIDE = 16;
 
 interface Run {
   readonly cell: Cell;

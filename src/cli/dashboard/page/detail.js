@@ -3,6 +3,7 @@
 import { Charts } from "./charts.js";
 import { confirmDisconnect } from "./disconnect.js";
 import { element } from "./elements.js";
+import { drawUnpressed } from "./presses.js";
 import { slotRows } from "./slots.js";
 
 const KINDS = ["channel", "service", "device", "client"];
@@ -70,8 +71,10 @@ export async function refreshDetail() {
   try {
     const query = new URLSearchParams({ kind, id });
     const answer = await fetch(`detail?${query}`, { signal: end.signal });
-    if (answer.ok) draw(asked, await answer.json());
-    else note.textContent = await answer.text();
+    if (answer.ok) {
+      const page = await answer.json();
+      drawUnpressed(() => draw(asked, page));
+    } else note.textContent = await answer.text();
   } catch {
     if (!end.signal.aborted)
       note.textContent = "The dashboard has ended, or cannot be reached. This page tries again.";

@@ -1,6 +1,7 @@
 // The dashboard's page. Text of other processes only ever becomes text nodes and titles.
 import { byId, element } from "./elements.js";
 import { drawDevices, onChosen } from "./map.js";
+import { drawUnpressed } from "./presses.js";
 import { ageWords, objects, state, tabs } from "./tables.js";
 
 const ROW_PX = 26;
@@ -95,15 +96,19 @@ function drawTitles() {
   byId("titles").replaceChildren(...titles);
 }
 
+const tabButtons = Object.keys(tabs).map((key, i) => {
+  const button = element("button");
+  button.title = `Key ${i + 1}`;
+  button.onclick = () => choose(key);
+  return button;
+});
+byId("tabs").replaceChildren(...tabButtons);
+
 function drawTabs() {
-  const buttons = Object.entries(tabs).map(([key, tab], i) => {
-    const button = element("button", `${tab.title} ${tab.rows().length}`);
-    button.ariaPressed = String(key === state.tab);
-    button.title = `Key ${i + 1}`;
-    button.onclick = () => choose(key);
-    return button;
+  Object.entries(tabs).forEach(([key, tab], i) => {
+    tabButtons[i].textContent = `${tab.title} ${tab.rows().length}`;
+    tabButtons[i].ariaPressed = String(key === state.tab);
   });
-  byId("tabs").replaceChildren(...buttons);
 }
 
 function choose(tab) {
@@ -132,15 +137,17 @@ let isWhole = false;
 function drawSoon() {
   if (!isDrawn) return;
   isDrawn = false;
-  requestAnimationFrame(() => {
-    isDrawn = true;
-    drawHub();
-    drawDevices(isChanged && isWhole);
-    if (isWhole) isChanged = false;
-    drawTabs();
-    drawList();
-    dialogsLoading ??= loadDialogs();
-  });
+  requestAnimationFrame(() => drawUnpressed(drawAll));
+}
+
+function drawAll() {
+  isDrawn = true;
+  drawHub();
+  drawDevices(isChanged && isWhole);
+  if (isWhole) isChanged = false;
+  drawTabs();
+  drawList();
+  dialogsLoading ??= loadDialogs();
 }
 
 /** The module with the dialogs, once it is here. */

@@ -22,7 +22,7 @@ import { until } from "../../../support/until.js";
 
 const socketPath = argument(0);
 const random = new Random(Number(argument(2)));
-const MUTATED = nightly ? 60_000 : 6_000;
+const MUTATED = nightly ? 60_000 : 3_000;
 const LARGE = 2_000;
 const SILENT = 200;
 /** Connections at a time. The hub's accept queue holds more. */
