@@ -1,6 +1,6 @@
 /** Runs `cuda-ipc dashboard` and a real browser. */
 import { existsSync } from "node:fs";
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, chromium, type Locator, type Page } from "playwright-core";
 import { type CliRig, eventually } from "./cli-rig.js";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -24,6 +24,16 @@ export async function served(rig: CliRig, ...options: string[]) {
 export function launch(): Promise<Browser> {
   const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
   return chromium.launch({ executablePath: CHROMIUM, args });
+}
+
+/** Waits until the page shows this. If it does not, the error has what it shows instead. */
+export async function shown(page: Page, wanted: Locator): Promise<void> {
+  try {
+    await wanted.waitFor();
+  } catch (cause) {
+    const text = await page.locator("body").innerText();
+    throw new Error(`${wanted} is not shown by the page, which says: ${text}`, { cause });
+  }
 }
 
 /** Gathers the errors of a page, also what its content security policy has refused. */

@@ -6,7 +6,7 @@ import { WebServer } from "../../../src/web/web-server.js";
 import { killHub } from "../../support/test-folder.js";
 import { CliRig } from "./cli-rig.js";
 import { DashboardPage } from "./dashboard-page.js";
-import { launch, problemsOf, served, withoutBrowser as skip } from "./dashboard-rig.js";
+import { launch, problemsOf, served, shown, withoutBrowser as skip } from "./dashboard-rig.js";
 
 describe("cuda-ipc dashboard", () => {
   it("gives nothing without the token and the cookie, and ends at SIGTERM", async () => {
@@ -187,7 +187,7 @@ describe("cuda-ipc dashboard", () => {
     try {
       const page = await browser.newPage();
       await page.goto(url);
-      await page.getByRole("button", { name: "Objects 3000" }).waitFor();
+      await shown(page, page.getByRole("button", { name: "Objects 3000" }));
       assert.ok((await page.locator("#rows tr").count()) < 100);
       await page.locator("#list").evaluate("(list) => { list.scrollTop = 1e9; }");
       await page.getByText("t2999", { exact: true }).waitFor();

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { ConnectionId, Peer } from "../../../src/hub/core/ports.js";
 import type { ChannelRole } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
-import type { Request } from "../../../src/wire/messages.js";
+import type { Request, ResultOf } from "../../../src/wire/messages.js";
 import { identityOf } from "./identity.js";
 import type { Held, SentReply } from "./world.js";
 
@@ -48,6 +48,8 @@ export class Client {
   pausedUntilMs = 0;
   /** Where it goes on asking for changes. */
   changesNext: number | undefined;
+  /** It has just heard of all changes, and may wait for the next one. */
+  isUpToDate = false;
   #lastRequest = 0;
 
   constructor(process: SimulatedProcess) {
@@ -91,7 +93,10 @@ export class Client {
     if (message.op === "hello")
       this.#greeted(result as unknown as { session: number; resumed: boolean });
     if (message.op === "restored") this.phase = "in";
-    if (message.op === "changes") this.changesNext = result.next;
+    if (message.op === "changes") {
+      this.changesNext = result.next;
+      this.isUpToDate = !(result as unknown as ResultOf<"changes">).more;
+    }
     if (message.op !== "create" && message.op !== "open") return;
     const lease = result.lease as number;
     const kind = message.op === "create" ? "owner" : message.access;

@@ -22,6 +22,7 @@ export function checkEvent({
   assert.deepEqual(world.violations, []);
   drained({ model, judge });
   judge.done();
+  judge.changeWaits.check(model);
   if (world.open.size !== model.fdCount)
     assert.fail(`descriptors: ${world.open.size}, wanted ${model.fdCount}`);
   if (world.store.size !== model.withMemory)

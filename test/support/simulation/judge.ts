@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import type { ConnectionId } from "../../../src/hub/core/ports.js";
+import { ChangeWaits } from "./change-waits.js";
 import type { Refusal } from "./tally.js";
 import type { Held, SentReply, World } from "./world.js";
 
@@ -12,6 +13,7 @@ export class Judge {
   #next = 0;
   /** The largest number that any hub has given. */
   lastId = 0;
+  readonly changeWaits = new ChangeWaits();
   /** What the core had to do beside its replies. */
   readonly hangUps: ConnectionId[] = [];
   readonly forgets: ConnectionId[] = [];
@@ -60,6 +62,13 @@ export class Judge {
     assert.equal(fds.length, 0);
   }
 
+  /** Whether a reply to this request is among those that were not taken yet. */
+  hasReply(connection: ConnectionId, id: number): boolean {
+    this.#skipEndsOfWaits();
+    const left = this.#world.replies.slice(this.#next);
+    return left.some((sent) => sent.connection === connection && sent.reply.id === id);
+  }
+
   /** Checks a number that the hub has just given. */
   fresh(value: unknown): number {
     assert.ok(
@@ -73,7 +82,7 @@ export class Judge {
   /** Checks that the hub did nothing else. */
   done(): void {
     const world = this.#world;
-    const extra = world.replies[this.#next];
+    const extra = this.#nextReply();
     if (extra !== undefined) assert.fail(`an unexpected reply: ${JSON.stringify(extra)}`);
     same("hang-ups", world.hungUp, this.hangUps);
     same("connections to forget", world.forgotten, this.forgets);
@@ -84,9 +93,23 @@ export class Judge {
       assert.fail(`restarts: ${world.restarts}, wanted ${this.restarts}`);
   }
 
-  #take(connection: ConnectionId, id: number, wanted: string): SentReply {
-    const sent = this.#world.replies[this.#next];
+  #nextReply(): SentReply | undefined {
+    this.#skipEndsOfWaits();
     this.#next += 1;
+    return this.#world.replies[this.#next - 1];
+  }
+
+  /** Replies that end waits for changes may come before and between the others. */
+  #skipEndsOfWaits(): void {
+    const { replies } = this.#world;
+    for (let sent = replies[this.#next]; sent !== undefined; sent = replies[this.#next]) {
+      if (!this.changeWaits.ends(sent)) return;
+      this.#next += 1;
+    }
+  }
+
+  #take(connection: ConnectionId, id: number, wanted: string): SentReply {
+    const sent = this.#nextReply();
     if (sent === undefined || sent.connection !== connection || sent.reply.id !== id) {
       assert.fail(
         `wanted ${wanted} for request ${id} of connection ${connection}, found ${JSON.stringify(sent)}`,

@@ -4,7 +4,8 @@ import type { RequestOf, ResultOf } from "../../../src/wire/messages.js";
 import { isValidName } from "../../../src/wire/names.js";
 import type { Event } from "./grant-rules.js";
 import { mayOpen } from "./memory-rules.js";
-import type { Model, ModelSession } from "./model.js";
+import type { ModelSession } from "./model.js";
+import { visible } from "./visible-objects.js";
 
 export function inspect(
   { model, judge }: Event,
@@ -45,11 +46,18 @@ export function list({ model, judge }: Event, session: ModelSession, message: Re
 export function changes(
   { model, judge }: Event,
   session: ModelSession,
-  { id, since }: RequestOf<"changes">,
+  { id, since, wait = false }: RequestOf<"changes">,
 ) {
+  const { view } = session;
+  if (wait && !judge.hasReply(session.connection.id, id)) {
+    if (view !== undefined && since === view.next)
+      assert.deepEqual(view.objects, visible(model, session), "it waits for no change of before");
+    judge.changeWaits.add(model, session, id, since);
+    return;
+  }
   const result = judge.ok(session.connection.id, id).result as unknown as ResultOf<"changes">;
   const { objects, ended, next, more, reset } = result;
-  const { view } = session;
+  assert.ok(!wait || reset || more || objects.length + ended.length > 0, "there is news");
   if (reset) {
     session.view = { next, objects: visible(model, session) };
     return;
@@ -64,16 +72,6 @@ export function changes(
   for (const object of ended) view.objects.delete(object);
   if (!more) assert.deepEqual(view.objects, visible(model, session));
   session.view = { ...view, next };
-}
-
-function visible(model: Model, session: ModelSession): Map<number, readonly unknown[]> {
-  const seen = [...model.names.values()].filter((object) => mayOpen(object, session, "read"));
-  return new Map(
-    seen.map(({ id, leases, published, memory, ownerLease }) => {
-      const ownerPid = ownerLease?.session.peer.pid ?? null;
-      return [id, [leases.size, published, memory !== undefined, ownerPid]];
-    }),
-  );
 }
 
 export function clients(

@@ -64,6 +64,7 @@ export function nextPacket(client: Client, around: Surroundings): Packet {
   if (client.phase === "restoring" && random.chance(0.8)) return restore(client, around);
   const dice = random.below(1000);
   const id = client.nextId();
+  if (client.isUpToDate) return { message: changes(id, client, random), held: [] };
   // WHY: a client without leases can neither publish nor release.
   if (dice < 190 || (dice < 350 && client.held.size === 0)) return create(id, around);
   if (dice < 350)
@@ -143,7 +144,9 @@ function other(client: Client, around: Surroundings): Request {
 function changes(id: number, client: Client, random: Random): Request {
   const since = random.chance(0.1) ? random.below(1000) : client.changesNext;
   const begins = since === undefined || random.chance(0.1);
-  return { ...head, id, op: "changes", ...(begins ? {} : { since }) };
+  const wait = client.isUpToDate || random.chance(0.2);
+  client.isUpToDate = false;
+  return { ...head, id, op: "changes", ...(begins ? {} : { since }), ...(wait ? { wait } : {}) };
 }
 
 function name({ random, names }: Surroundings): string {

@@ -39,6 +39,8 @@ export class Simulation {
   lastConnection = 0;
   readonly #around: Surroundings;
   #turns = 0;
+  /** The client that asked for changes last. */
+  #follower: Client | undefined;
 
   constructor(seed: number, processes?: number) {
     this.random = new Random(seed);
@@ -63,10 +65,14 @@ export class Simulation {
     this.#turns += 1;
     this.world.clock += random.below(4);
     const process = population.any();
+    const follower = this.#follower;
+    this.#follower = undefined;
     if (random.chance(1 / plan.stepsPerCrash)) crash(this);
     else if (random.chance(0.02)) this.#keeperTakes();
     else if (this.world.hasKeeper && random.chance(0.002)) this.#keeperDies();
     else if (pending.length > 0 && random.chance(pending.length > 20 ? 0.8 : 0.2)) this.#happen();
+    // WHY at once: otherwise something has changed before it asks again.
+    else if (follower?.isUpToDate === true) this.#act(follower);
     else if (process === undefined || (population.size < plan.processes && random.chance(0.3)))
       population.spawn();
     else if (random.chance(1 / Math.max(1, plan.stepsPerLife / population.size)))
@@ -219,11 +225,18 @@ export class Simulation {
       packet.held,
     );
     checkEvent(this);
+    if (packet.message.op === "changes") this.#follows(client, packet.message.id);
     if (packet.message.op === "disconnect") this.#markDisconnected(packet.message.session);
     this.#deliver();
     const { stops, restarts } = this.world;
     if (stops > 0) stopped(this);
     else if (restarts > 0) crash(this);
+  }
+
+  /** The client may ask for changes again, also while it still waits for an answer. */
+  #follows(client: Client, request: number) {
+    this.#follower = client;
+    if (client.sent.has(request)) client.isUpToDate = this.random.chance(0.3);
   }
 
   /** WHY here: a client whose connection was cut is not told. */

@@ -1,0 +1,13 @@
+/** What a client may see, in a form that changes with each fact that a hub reports as a change. */
+import { mayOpen } from "./memory-rules.js";
+import type { Model, ModelSession } from "./model.js";
+
+export function visible(model: Model, session: ModelSession): Map<number, readonly unknown[]> {
+  const seen = [...model.names.values()].filter((object) => mayOpen(object, session, "read"));
+  return new Map(
+    seen.map(({ id, leases, published, memory, ownerLease }) => {
+      const ownerPid = ownerLease?.session.peer.pid ?? null;
+      return [id, [leases.size, published, memory !== undefined, ownerPid]];
+    }),
+  );
+}
