@@ -14,10 +14,11 @@ from conftest import LIMIT, SOURCE
 import cuda_ipc
 from cuda_ipc._protocol import DTYPE_SIZES
 
+if os.environ.get("REQUIRE_TORCH") == "1":
+    for name in ("numpy", "torch"):
+        if importlib.util.find_spec(name) is None:
+            raise RuntimeError(f"REQUIRE_TORCH=1, but there is no {name}")
 numpy = pytest.importorskip("numpy")
-
-if os.environ.get("REQUIRE_TORCH") == "1" and importlib.util.find_spec("torch") is None:
-    raise RuntimeError("REQUIRE_TORCH=1, but there is no torch")
 if os.environ.get("REQUIRE_JAX") == "1" and importlib.util.find_spec("jax") is None:
     raise RuntimeError("REQUIRE_JAX=1, but there is no jax")
 

@@ -40,6 +40,9 @@ function whyNot(): string | false {
   return `needs python3 of at least 3.10 with pytest: ${problem}`;
 }
 
+/** The exit code if all modules are skipped, as without numpy. `REQUIRE_TORCH=1` forbids that. */
+const NONE_COLLECTED = 5;
+
 /** Returns what pytest says. Throws it if a test fails. */
 export async function runPytest(
   tests: readonly string[],
@@ -55,6 +58,6 @@ export async function runPytest(
     said += chunk;
   });
   const [code] = await once(suite, "close");
-  assert.equal(code, 0, said);
+  assert.ok(code === 0 || code === NONE_COLLECTED, said);
   return said;
 }
