@@ -40,8 +40,8 @@ const SLOW = [
 ];
 
 /**
- * Only in `npm run test:nightly`, so that CI ends in 20 minutes. They run benchmarks on a small
- * scale, on which no user's program depends, and end the sides of demos at many points.
+ * Only in `npm run test:nightly`, to keep CI short. They run benchmarks on a small scale, on which
+ * no user's program depends, and end the sides of demos at many points.
  */
 const NIGHTLY = [
   "process/bench/bench",

@@ -46,7 +46,7 @@ export class LiveFeed {
 
   /**
    * Looks once. WHY before a page is open: the first look lists everything, and takes longest.
-   * Resolves then, or after two seconds: a page says what the hub keeps it waiting for.
+   * Resolves then, or after two seconds: if a hub does not answer, its page says so.
    */
   async begin(): Promise<void> {
     const over = new AbortController();

@@ -102,9 +102,10 @@ const tabButtons = Object.keys(tabs).map((key, i) => {
   button.onclick = () => choose(key);
   return button;
 });
-byId("tabs").replaceChildren(...tabButtons);
 
 function drawTabs() {
+  // Once, because a button that is inserted again loses the focus.
+  if (!tabButtons[0].isConnected) byId("tabs").replaceChildren(...tabButtons);
   Object.entries(tabs).forEach(([key, tab], i) => {
     tabButtons[i].textContent = `${tab.title} ${tab.rows().length}`;
     tabButtons[i].ariaPressed = String(key === state.tab);
