@@ -15,7 +15,7 @@ const versioned = v.looseObject({
   place: v.optional(v.pipe(v.string(), v.maxLength(512))),
 });
 
-/** What can be read of a record or message of another version. */
+/** A record or message of another version, with the fields that all versions have. */
 export interface OtherVersion {
   readonly version: number;
   readonly machine: string | undefined;

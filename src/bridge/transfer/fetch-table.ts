@@ -1,6 +1,6 @@
 /**
  * The fetches of a bridge, one for each name at a time, and the waits of those who asked. A fetch
- * that nobody waits for any more is given up.
+ * that nobody waits for any more is given up, unless all its bytes are here.
  */
 import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, hasCode, messageOf } from "../../base/errors.js";

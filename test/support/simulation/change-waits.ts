@@ -10,16 +10,12 @@ interface ChangeWait {
   readonly request: number;
   readonly since: number | undefined;
   readonly session: ModelSession;
-  /** What the client could see when it began to wait. */
+  /** The objects that the hub showed this client when it began to wait. */
   readonly seen: ReturnType<typeof visible>;
 }
 
 export class ChangeWaits {
   readonly #waits = new Map<ConnectionId, ChangeWait>();
-
-  get size(): number {
-    return this.#waits.size;
-  }
 
   add(model: Model, session: ModelSession, request: number, since: number | undefined): void {
     const { id } = session.connection;

@@ -64,6 +64,7 @@ export class Judge {
 
   /** Whether a reply to this request is among those that were not taken yet. */
   hasReply(connection: ConnectionId, id: number): boolean {
+    // The request may have ended an earlier wait, whose reply then comes first.
     this.#skipEndsOfWaits();
     const left = this.#world.replies.slice(this.#next);
     return left.some((sent) => sent.connection === connection && sent.reply.id === id);

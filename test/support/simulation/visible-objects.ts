@@ -1,4 +1,4 @@
-/** What a client may see, in a form that changes with each fact that a hub reports as a change. */
+/** The objects that a client may see, each with the facts whose changes a hub reports. */
 import { mayOpen } from "./memory-rules.js";
 import type { Model, ModelSession } from "./model.js";
 
