@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
 import { lowered } from "./lower-using.mjs";
 
-/** Not for the GPU bundle: the files contain absolute paths, and take 50 MB. */
+/** Not for the GPU bundle, which takes `bundleTests`: these contain absolute paths. */
 export async function bundleActors() {
   await build({
     entryPoints: readdirSync("test", { recursive: true })

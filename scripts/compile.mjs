@@ -5,15 +5,12 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import { lowerUsing } from "./lower-using.mjs";
-import { bundleDoors, bundlePrograms, bundleTests } from "./programs.mjs";
+import { bundleDoors, bundlePrograms } from "./programs.mjs";
 
 const FOLDERS = ["src", "test", "bench", "examples"];
 
 /** Compiled programs that import the package by its name. */
 const USING_DOORS = ["build/examples", "build/test/gpu/actors"];
-
-/** The programs that tests start, but those that import the doors. */
-const ACTORS = /^test\/(?!gpu\/).*\/actors\//;
 
 /** Ends the process if compiling fails. The compiler prints why. */
 export async function compile() {
@@ -29,7 +26,6 @@ export async function tryCompile() {
     commandLine: ["test/support/machines/inside-bridge.ts"],
   });
   await bundleDoors("build/src", "bundled");
-  await bundleTests(sourcesIn("test").filter((path) => ACTORS.test(path)));
   for (const folder of USING_DOORS)
     for (const file of readdirSync(folder, { recursive: true }))
       if (file.endsWith(".js")) asTested(join(folder, file));

@@ -7,6 +7,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -15,11 +16,14 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { compile } from "./compile.mjs";
+import { bundleTests } from "./programs.mjs";
 
 const NODE_VERSION = "26.10.0";
 const BUNDLE = "gpu-bundle";
 const BUNDLE_BYTES_MAX = 60 * 1024 * 1024;
 const CACHE = "node_modules/.cache/cuda-ipc";
+/** The programs that tests start, but those that import the doors. */
+const ACTORS = /^test\/(?!gpu\/).*\/actors\/.*(?<!\.d)\.ts$/;
 
 /** zeromq's files for this platform, for comparison. The package has binaries for all systems. */
 const peerFiles = [
@@ -142,6 +146,12 @@ async function packEngines() {
 }
 
 await compile();
+// In chunks: what `bundleActors` makes has absolute paths, and takes 50 MB.
+await bundleTests(
+  readdirSync("test", { recursive: true })
+    .map((name) => join("test", name))
+    .filter((path) => ACTORS.test(path)),
+);
 run(process.execPath, ["scripts/build.mjs"]);
 rmSync(BUNDLE, { recursive: true, force: true });
 mkdirSync(join(BUNDLE, "scripts"), { recursive: true });

@@ -31,7 +31,7 @@ export async function shown(page: Page, wanted: Locator): Promise<void> {
   try {
     await wanted.waitFor();
   } catch (cause) {
-    const text = await page.locator("body").innerText();
+    const text = await page.locator("body").textContent();
     throw new Error(`${wanted} is not shown by the page, which says: ${text}`, { cause });
   }
 }
