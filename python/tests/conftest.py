@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -54,6 +55,36 @@ def code(action: Callable[[], object]) -> str:
         action()
     assert caught.value.remedy
     return caught.value.code
+
+
+def interrupted(action: Callable[[], object], is_waiting: Callable[[], object]) -> None:
+    """Sends this thread a SIGINT, as Ctrl-C does, once it waits: it must raise KeyboardInterrupt.
+
+    WHY until one has: of a signal just before a wait, Python knows nothing until the wait ends.
+    """
+    main, has_raised = threading.get_ident(), threading.Event()
+
+    def ring(*_: object) -> None:
+        if not has_raised.is_set():
+            has_raised.set()
+            raise KeyboardInterrupt
+
+    def send() -> None:
+        until("it waits", is_waiting)
+        signal.pthread_kill(main, signal.SIGINT)
+        while not has_raised.wait(0.1):
+            signal.pthread_kill(main, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, ring)
+    thread = threading.Thread(target=send)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            thread.start()
+            action()
+            thread.join(LIMIT)  # the signal may come a moment after the wait
+        thread.join(LIMIT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def hub_of(socket: str) -> int | None:

@@ -4,34 +4,16 @@ come. Each has its code, and leaves nothing behind."""
 from __future__ import annotations
 
 import os
-import signal
 import threading
 
 import pytest
-from conftest import LIMIT, code, until
+from conftest import LIMIT, code, interrupted, until
 
 import cuda_ipc
 from cuda_ipc._descriptors import make_descriptor
 from cuda_ipc._fds import SharedFds
 from cuda_ipc._memory import create_file
 from cuda_ipc._service.client_link import ClientLink
-
-
-def interrupted(action, is_waiting) -> None:
-    """Sends this thread a SIGINT, as Ctrl-C does, once it waits."""
-    main = threading.get_ident()
-
-    def send() -> None:
-        until("it waits", is_waiting)
-        signal.pthread_kill(main, signal.SIGINT)
-
-    thread = threading.Thread(target=send)
-    with pytest.raises(KeyboardInterrupt):
-        thread.start()
-        action()
-        thread.join(LIMIT)  # the signal may come a moment after the wait
-    thread.join(LIMIT)
-
 
 # ---------------------------------------------------------------- signals
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import threading
 
 import pytest
-from conftest import HERE, LIMIT, code, until
+from conftest import HERE, LIMIT, code, interrupted, until
 from test_cuda import why_not
 from test_streams import SIZE, Named, channel, fill, gate, new_stream, own, stream, take
 
@@ -266,18 +265,8 @@ def test_a_signal_ends_a_close_that_waits_for_a_stream(hub, gate, stream):
         with writer.loan(LIMIT, stream=stream) as slot:
             stream.wait(gate)
             slot.commit()
-        waits = {thread.ident for thread in threading.enumerate()}
-
-        def interrupt() -> None:
-            until("it waits", lambda: {t.ident for t in threading.enumerate()} - waits - {own_id()})
-            os.kill(os.getpid(), signal.SIGINT)
-
-        own_id = threading.get_ident
-        other = threading.Thread(target=interrupt)
-        other.start()
-        with pytest.raises(KeyboardInterrupt):
-            writer.close()
-        other.join(LIMIT)
+        before = threading.active_count()
+        interrupted(writer.close, lambda: threading.active_count() > before + 1)
         assert not writer.closed
         gate.open()
         writer.close(LIMIT)

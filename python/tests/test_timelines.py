@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import threading
 
 import pytest
-from conftest import LIMIT, code
+from conftest import LIMIT, code, interrupted
 
 
 def test_node_waits_for_a_timeline_of_python(hub, node):
@@ -78,11 +75,7 @@ def test_a_signal_ends_a_wait(hub):
         lambda: hub.open("never", timeout=None),
     ]
     for wait in waits:
-        timer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            wait()
-        timer.join()
+        interrupted(wait, lambda: True)
     writer.send(b"x")
     with reading.next(LIMIT) as message:
         assert message.data == b"x", "the reader goes on"

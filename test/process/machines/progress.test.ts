@@ -4,7 +4,8 @@ import { describe, it } from "node:test";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
-import { soon, until } from "../../support/until.js";
+import { slowCopies, untilCopying } from "../../support/machines/until-copying.js";
+import { soon } from "../../support/until.js";
 
 /** Large enough that a signal reaches the bridge while it is copied. */
 const BYTES = 256 * 1024 * 1024;
@@ -12,8 +13,9 @@ const BYTES = 256 * 1024 * 1024;
 describe("several machines, as a person sees them", { skip: skipWithoutEngines }, () => {
   it("show how far a copy is, and how fast it comes, until it is published", async () => {
     await using nats = await TestNats.start();
-    await using one = await TestMachine.start("one", nats, { args: ["--announce", "*"] });
-    await using other = await TestMachine.start("other", nats);
+    const env = slowCopies;
+    await using one = await TestMachine.start("one", nats, { args: ["--announce", "*"], env });
+    await using other = await TestMachine.start("other", nats, { env });
     await using hubOfOne = await one.connect();
     await using hubOfOther = await other.connect();
     using _original = await hubOfOne.put("large", new Uint8Array(BYTES).fill(1));
@@ -21,7 +23,7 @@ describe("several machines, as a person sees them", { skip: skipWithoutEngines }
     const opening = hubOfOther.open("large", { from: "any" });
     opening.catch(() => {});
     const status = async () => JSON.parse((await other.run("bridge", "status", "--json")).out);
-    await until("a part of it is copied", async () => (await status()).fetches[0]?.doneBytes > 0);
+    await untilCopying(other);
     // It stands still, so that all that follows is about the same moment.
     one.signalBridge("SIGSTOP");
     const progress = /\d+ % of 256 MiB at [\d.]+ \w+\/s/.source;
