@@ -6,6 +6,8 @@ import { limits } from "../base/limits.js";
 
 /** The bytes that mkdtemp and the socket's name add to the folder's own path. */
 const NAME_BYTES = 32;
+/** With growing pauses, which take 5.5 s together. */
+const RETRIES = 10;
 
 /** Calls `work` with a socket path in a new folder of mode 0700. Removes the folder afterwards. */
 export async function withTemporarySocket<T>(
@@ -20,6 +22,7 @@ export async function withTemporarySocket<T>(
   try {
     return await work(join(folder, "hub.sock"));
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    // WHY retries: a hub that is about to end may still write there.
+    await rm(folder, { recursive: true, force: true, maxRetries: RETRIES });
   }
 }
