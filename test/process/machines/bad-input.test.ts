@@ -11,6 +11,7 @@ import { MACHINES_VERSION } from "../../../src/wire/machines-version.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
+import { slowCopies } from "../../support/machines/until-copying.js";
 import { hostArray } from "../../support/messages.js";
 import { until } from "../../support/until.js";
 
@@ -181,10 +182,12 @@ describe("a bridge", { skip: isSkipped }, () => {
   });
 
   it("finds bytes that change while they are copied", async () => {
-    await using other = await TestMachine.start("other", nats);
+    // Slow, so that bytes change in each piece also while other programs keep this one waiting.
+    const sends = { args: ["--announce", "*"], env: slowCopies };
+    await using other = await TestMachine.start("other", nats, sends);
     await using hubOfOther = await other.connect();
-    using original = await hub.put("moving", new Uint8Array(64 * 1024 * 1024));
-    await machine.says('announced: "moving"');
+    using original = await hubOfOther.put("moving", new Uint8Array(64 * 1024 * 1024));
+    await other.says('announced: "moving"');
     const view = original.buffer.view();
     let isOver = false;
     const change = () => {
@@ -193,11 +196,11 @@ describe("a bridge", { skip: isSkipped }, () => {
     };
     change();
     try {
-      const opening = hubOfOther.open("moving", { from: "any" });
+      const opening = hub.open("moving", { from: "any" });
       await assert.rejects(opening, { code: "VERIFICATION_FAILED", message: /came different 5/ });
     } finally {
       isOver = true;
     }
-    assert.deepEqual(await hubOfOther.list(), []);
+    assert.deepEqual(await hub.list({ prefix: "moving" }), []);
   });
 });
