@@ -5,6 +5,7 @@
  */
 import { hasCode } from "../base/errors.js";
 import type { Hub } from "../client/hub.js";
+import { linkNameOf } from "../service/service-names.js";
 import type { NameRecord } from "../wire/machine-records.js";
 import type { ObjectSummary } from "../wire/messages.js";
 import type { Directory } from "./names/directory.js";
@@ -32,17 +33,27 @@ const RETRY_MS = 30_000;
 
 /**
  * What to do about a copy. A machine that is gone has removed nothing: an object is taken for
- * removed only if the bridge of its machine runs and does not announce it.
+ * removed only if the bridge of its machine runs and does not announce it. Who holds a copy that is
+ * removed keeps it: a reader goes on to read its channel.
  */
 export function stepFor(
-  replica: { readonly name: string; readonly machine: string; readonly object: number },
+  replica: {
+    readonly name: string;
+    readonly machine: string;
+    readonly object: number;
+    readonly isChannel: boolean;
+  },
   directory: Pick<Directory, "find" | "entry" | "isReady" | "isCurrent">,
   keep: boolean,
 ): Step {
   if (!directory.isCurrent) return { do: "nothing" };
   const record = directory.find(replica.name);
-  if (record !== undefined)
-    return isCopyOf(replica, record) ? { do: "nothing" } : { do: "fetch", record };
+  if (record !== undefined) {
+    if (isCopyOf(replica, record)) return { do: "nothing" };
+    // A channel is carried once somebody opens it, so it is not fetched in another's stead.
+    const isFetched = !replica.isChannel && record.descriptor.content.kind !== "channel";
+    return isFetched ? { do: "fetch", record } : { do: "remove" };
+  }
   const isUnknown = directory.entry(replica.name) === undefined;
   const isRemoved = isUnknown && directory.isReady(replica.machine);
   return { do: isRemoved && !keep ? "remove" : "nothing" };
@@ -61,9 +72,11 @@ export class Replicas {
     const { directory, keep } = this.#rules;
     for (const { name, object, published, descriptor } of objects) {
       const { replicaOf, content } = descriptor;
-      // A channel ends with its writer, or when nobody reads it.
-      if (replicaOf === undefined || !published || content.kind === "channel") continue;
-      const step = stepFor({ name, ...replicaOf }, directory, keep);
+      if (replicaOf === undefined || !published) continue;
+      const isChannel = content.kind === "channel";
+      // The links of services end with their workers and clients. Nobody announces them.
+      if (isChannel && linkNameOf(name) !== undefined) continue;
+      const step = stepFor({ name, ...replicaOf, isChannel }, directory, keep);
       if (step.do === "remove") await this.#remove(name, object);
       if (step.do === "fetch") this.#fetch(step.record);
     }
@@ -93,7 +106,7 @@ export class Replicas {
     try {
       // By its number, because the name may be another object's by now.
       await hub.remove(name, { object });
-      log(`removed: "${name}", because its original was removed`);
+      log(`removed: "${name}", because its original was removed or replaced`);
     } catch (error) {
       if (!hasCode(error, "NOT_FOUND") && !hasCode(error, "STALE_HANDLE")) throw error;
     }
