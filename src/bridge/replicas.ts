@@ -3,7 +3,7 @@
  * are to be here always. The hub keeps the copies, so they outlive the bridge, and the next bridge
  * goes on with them.
  */
-import { hasCode } from "../base/errors.js";
+import { hasCode, messageOf } from "../base/errors.js";
 import type { Hub } from "../client/hub.js";
 import { linkNameOf } from "../service/service-names.js";
 import type { NameRecord } from "../wire/machine-records.js";
@@ -28,7 +28,7 @@ export type Step =
   | { readonly do: "remove" }
   | { readonly do: "fetch"; readonly record: NameRecord };
 
-/** After a fetch failed, the pause until the same object is fetched again without being asked. */
+/** After a fetch or a removal failed, the pause until the same is tried again unasked. */
 const RETRY_MS = 30_000;
 
 /**
@@ -93,22 +93,34 @@ export class Replicas {
 
   #fetch(record: NameRecord): void {
     const { name, object } = record;
-    const failed = this.#failed.get(name);
-    if (failed?.object === object && performance.now() - failed.atMs < RETRY_MS) return;
+    if (this.#hasFailed(name, object)) return;
     this.#rules.fetches.refresh(record)?.then(
       () => this.#failed.delete(name),
-      () => this.#failed.set(name, { object, atMs: performance.now() }),
+      () => this.#fails(name, object),
     );
   }
 
+  /** WHY it throws nothing: another user's copy must not keep the bridge from all the rest. */
   async #remove(name: string, object: number): Promise<void> {
     const { hub, log } = this.#rules;
+    if (this.#hasFailed(name, object)) return;
     try {
       // By its number, because the name may be another object's by now.
       await hub.remove(name, { object });
       log(`removed: "${name}", because its original was removed or replaced`);
     } catch (error) {
-      if (!hasCode(error, "NOT_FOUND") && !hasCode(error, "STALE_HANDLE")) throw error;
+      if (hasCode(error, "NOT_FOUND") || hasCode(error, "STALE_HANDLE")) return;
+      this.#fails(name, object);
+      log(messageOf(error));
     }
+  }
+
+  #fails(name: string, object: number): void {
+    this.#failed.set(name, { object, atMs: performance.now() });
+  }
+
+  #hasFailed(name: string, object: number): boolean {
+    const failed = this.#failed.get(name);
+    return failed?.object === object && performance.now() - failed.atMs < RETRY_MS;
   }
 }

@@ -97,6 +97,18 @@ describe("Replicas", () => {
     assert.deepEqual(log, []);
   });
 
+  it("goes on if a copy cannot be removed, and says so once", async () => {
+    const asked: unknown[] = [];
+    const { log, replicas: two } = replicas(async (name) => {
+      asked.push(name);
+      throw new CudaIpcError("PERMISSION_DENIED", "it is another user's");
+    });
+    const second = { ...copy, name: "biases", object: 9 };
+    for (let look = 0; look < 2; look += 1) await two.keepInStep([copy, second]);
+    assert.deepEqual(asked, [name, "biases"]);
+    assert.deepEqual(log, ["it is another user's", "it is another user's"]);
+  });
+
   it("takes a name that is gone or another object's for removed", async () => {
     for (const code of ["NOT_FOUND", "STALE_HANDLE"] as const) {
       const { log, replicas: two } = replicas(() =>
