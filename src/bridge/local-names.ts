@@ -27,7 +27,9 @@ export function announcedOf(
   const names = new Map<string, NameRecord>();
   const services = new Set<string>();
   for (const object of objects) {
-    const link = linkNameOf(object.name);
+    // Only a channel is a link. Arrays may have such a name, too.
+    const isChannel = object.descriptor.content.kind === "channel";
+    const link = isChannel ? linkNameOf(object.name) : undefined;
     if (link === undefined) {
       if (mayCross(object, object.name, rule)) names.set(object.name, recordOf(machine, object));
     } else if (!link.isRequests && mayOffer(object, link.service, rule)) services.add(link.service);

@@ -3,8 +3,9 @@
  * are to be here always. The hub keeps the copies, so they outlive the bridge, and the next bridge
  * goes on with them.
  */
-import { hasCode } from "../base/errors.js";
+import { hasCode, messageOf } from "../base/errors.js";
 import type { Hub } from "../client/hub.js";
+import { linkNameOf } from "../service/service-names.js";
 import type { NameRecord } from "../wire/machine-records.js";
 import type { ObjectSummary } from "../wire/messages.js";
 import type { Directory } from "./names/directory.js";
@@ -27,22 +28,32 @@ export type Step =
   | { readonly do: "remove" }
   | { readonly do: "fetch"; readonly record: NameRecord };
 
-/** After a fetch failed, the pause until the same object is fetched again without being asked. */
+/** After a fetch or a removal failed, the pause until the same is tried again unasked. */
 const RETRY_MS = 30_000;
 
 /**
  * What to do about a copy. A machine that is gone has removed nothing: an object is taken for
- * removed only if the bridge of its machine runs and does not announce it.
+ * removed only if the bridge of its machine runs and does not announce it. Who holds a copy that is
+ * removed keeps it: a reader goes on to read its channel.
  */
 export function stepFor(
-  replica: { readonly name: string; readonly machine: string; readonly object: number },
+  replica: {
+    readonly name: string;
+    readonly machine: string;
+    readonly object: number;
+    readonly isChannel: boolean;
+  },
   directory: Pick<Directory, "find" | "entry" | "isReady" | "isCurrent">,
   keep: boolean,
 ): Step {
   if (!directory.isCurrent) return { do: "nothing" };
   const record = directory.find(replica.name);
-  if (record !== undefined)
-    return isCopyOf(replica, record) ? { do: "nothing" } : { do: "fetch", record };
+  if (record !== undefined) {
+    if (isCopyOf(replica, record)) return { do: "nothing" };
+    // A channel is carried once somebody opens it, so it is not fetched in another's stead.
+    const isFetched = !replica.isChannel && record.descriptor.content.kind !== "channel";
+    return isFetched ? { do: "fetch", record } : { do: "remove" };
+  }
   const isUnknown = directory.entry(replica.name) === undefined;
   const isRemoved = isUnknown && directory.isReady(replica.machine);
   return { do: isRemoved && !keep ? "remove" : "nothing" };
@@ -61,9 +72,11 @@ export class Replicas {
     const { directory, keep } = this.#rules;
     for (const { name, object, published, descriptor } of objects) {
       const { replicaOf, content } = descriptor;
-      // A channel ends with its writer, or when nobody reads it.
-      if (replicaOf === undefined || !published || content.kind === "channel") continue;
-      const step = stepFor({ name, ...replicaOf }, directory, keep);
+      if (replicaOf === undefined || !published) continue;
+      const isChannel = content.kind === "channel";
+      // The links of services end with their workers and clients. Nobody announces them.
+      if (isChannel && linkNameOf(name) !== undefined) continue;
+      const step = stepFor({ name, ...replicaOf, isChannel }, directory, keep);
       if (step.do === "remove") await this.#remove(name, object);
       if (step.do === "fetch") this.#fetch(step.record);
     }
@@ -80,22 +93,34 @@ export class Replicas {
 
   #fetch(record: NameRecord): void {
     const { name, object } = record;
-    const failed = this.#failed.get(name);
-    if (failed?.object === object && performance.now() - failed.atMs < RETRY_MS) return;
+    if (this.#hasFailed(name, object)) return;
     this.#rules.fetches.refresh(record)?.then(
       () => this.#failed.delete(name),
-      () => this.#failed.set(name, { object, atMs: performance.now() }),
+      () => this.#fails(name, object),
     );
   }
 
+  /** WHY it throws nothing: another user's copy must not keep the bridge from all the rest. */
   async #remove(name: string, object: number): Promise<void> {
     const { hub, log } = this.#rules;
+    if (this.#hasFailed(name, object)) return;
     try {
       // By its number, because the name may be another object's by now.
       await hub.remove(name, { object });
-      log(`removed: "${name}", because its original was removed`);
+      log(`removed: "${name}", because its original was removed or replaced`);
     } catch (error) {
-      if (!hasCode(error, "NOT_FOUND") && !hasCode(error, "STALE_HANDLE")) throw error;
+      if (hasCode(error, "NOT_FOUND") || hasCode(error, "STALE_HANDLE")) return;
+      this.#fails(name, object);
+      log(messageOf(error));
     }
+  }
+
+  #fails(name: string, object: number): void {
+    this.#failed.set(name, { object, atMs: performance.now() });
+  }
+
+  #hasFailed(name: string, object: number): boolean {
+    const failed = this.#failed.get(name);
+    return failed?.object === object && performance.now() - failed.atMs < RETRY_MS;
   }
 }

@@ -50,6 +50,11 @@ export class CarriedChannel {
     this.ended = run.catch(messageOf);
   }
 
+  /** Whether this machine's hub has had the channel. */
+  get isBegun(): boolean {
+    return this.#writer !== undefined;
+  }
+
   /** Messages since it was joined, with those that were missed. */
   get messages(): number {
     return (this.#writer?.committed ?? this.#firstSequence) - this.#firstSequence;

@@ -2,7 +2,14 @@
  * Writes this machine's names to NATS, and removes those that have ended. Create-if-absent decides
  * if two machines have the same name: the later one is told, and tries again when the name is free.
  */
-import { encodeRecord, type NameRecord, nameKey } from "../../wire/machine-records.js";
+import {
+  decodeName,
+  encodeRecord,
+  machineKey,
+  type NameRecord,
+  nameKey,
+} from "../../wire/machine-records.js";
+import { VersionMismatch } from "../../wire/machines-version.js";
 import type { Directory } from "./directory.js";
 import { inParallel } from "./in-parallel.js";
 import { leftBehind } from "./left-behind.js";
@@ -86,25 +93,77 @@ export class Announcer {
 
   async #write(record: NameRecord, refused: Map<string, string>): Promise<boolean> {
     const { name } = record;
-    const found = this.#directory.entry(name);
     if (this.#isWritten(record)) return true;
     const key = nameKey(name);
-    const written = found ?? this.#directory.other(key);
-    const owner = written?.record.machine ?? this.#machine;
+    const written = this.#directory.entry(name) ?? this.#directory.other(key);
+    if (written !== undefined) {
+      const { machine } = written.record;
+      const isThere = this.#directory.versionOf(machine) !== undefined;
+      return this.#writeOver(record, { machine, isThere, revision: written.revision }, refused);
+    }
+    const revision = await this.#store.create(key, encodeRecord(record));
+    if (revision !== undefined) this.#log(`announced: "${name}"`);
+    return revision !== undefined || this.#writeOverUnknown(record, refused);
+  }
+
+  /**
+   * The key has a record that the directory lacks: it was written at this moment, makes no sense,
+   * or is beyond a limit. WHY it must not be left to the next look: no name of this machine can be
+   * fetched until all are written.
+   */
+  async #writeOverUnknown(record: NameRecord, refused: Map<string, string>): Promise<boolean> {
+    const key = nameKey(record.name);
+    const found = await this.#store.read(key);
+    if (found?.value === undefined) return false;
+    const { revision } = found;
+    const other = ownerIn(key, found.value);
+    // Nobody has the name by a record that makes no sense.
+    if (other === undefined)
+      return this.#writeOver(record, { machine: this.#machine, isThere: true, revision }, refused);
+    const { machine, object } = other;
+    if (machine === this.#machine && object === record.object) return true;
+    const isThere = (await this.#store.read(machineKey(machine)))?.value !== undefined;
+    return this.#writeOver(record, { machine, isThere, revision }, refused);
+  }
+
+  async #writeOver(
+    record: NameRecord,
+    { machine, isThere, revision }: WrittenRecord,
+    refused: Map<string, string>,
+  ): Promise<boolean> {
+    const { name } = record;
     // A machine that is gone has lost its names to the first that wants them.
-    if (owner !== this.#machine && this.#directory.versionOf(owner) !== undefined) {
-      if (this.#refused.get(name) !== owner)
-        this.#log(`not announced: "${name}", because machine "${owner}" announced it before`);
-      refused.set(name, owner);
+    if (machine !== this.#machine && isThere) {
+      if (this.#refused.get(name) !== machine)
+        this.#log(`not announced: "${name}", because machine "${machine}" announced it before`);
+      refused.set(name, machine);
       this.#offered.delete(name);
       return true;
     }
-    const value = encodeRecord(record);
-    const revision =
-      written === undefined
-        ? await this.#store.create(key, value)
-        : await this.#store.update(key, value, written.revision);
-    if (revision !== undefined) this.#log(`announced: "${name}"`);
-    return revision !== undefined;
+    const next = await this.#store.update(nameKey(name), encodeRecord(record), revision);
+    if (next !== undefined) this.#log(`announced: "${name}"`);
+    return next !== undefined;
+  }
+}
+
+/** What a name has in NATS. */
+interface WrittenRecord {
+  readonly machine: string;
+  /** Whether a bridge of that machine runs. */
+  readonly isThere: boolean;
+  readonly revision: number;
+}
+
+/** Which machine and object a record is of. Undefined if it makes no sense. */
+function ownerIn(
+  key: string,
+  bytes: Uint8Array,
+): { readonly machine: string; readonly object?: number } | undefined {
+  try {
+    return decodeName(key, bytes);
+  } catch (error) {
+    if (!(error instanceof VersionMismatch)) return undefined;
+    const { machine } = error.other;
+    return machine === undefined ? undefined : { machine };
   }
 }

@@ -106,11 +106,11 @@ function bytesOf(path: string): Uint8Array {
   }
 }
 
-/** Without the password that a URL may have. */
+/** Without the login that a URL may have, with its scheme or without. */
 function shownUrl(url: string): string {
   return url
     .split(",")
-    .map((it) => it.replace(/\/\/[^@/]*@/, "//"))
+    .map((it) => it.replace(/^(\w+:\/\/)?.*@/, "$1"))
     .join(",");
 }
 

@@ -1,13 +1,12 @@
 /** Names in NATS: one bucket of JetStream's key-value store, and one subject for each bridge. */
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
+import { type Bucket, BucketWatch, entryOf } from "./bucket-watch.js";
 import { loadNats, type NatsClient } from "./load-nats.js";
 import type { NameEntry, NameStore, NameWatcher, WriteOptions } from "./name-store.js";
 import { connectionOptions, type NatsOptions, natsError } from "./nats-options.js";
 
 type Connection = Awaited<ReturnType<NatsClient["transport"]["connect"]>>;
-type Bucket = Awaited<ReturnType<InstanceType<NatsClient["kv"]["Kvm"]>["create"]>>;
-type Watch = Awaited<ReturnType<Bucket["watch"]>>;
 
 const MAJOR_MIN = 2;
 const MINOR_MIN = 11;
@@ -17,7 +16,6 @@ const SILENT =
   "no server answers, or it wants a certificate: see --tls-ca, --tls-cert and --tls-key";
 /** How long NATS tells of a removed key. Watchers that were away longer look at all keys anyway. */
 const MARKER_MS = 60_000;
-const REWATCH_PAUSE_MS = 500;
 /**
  * Answers go nowhere else. Otherwise a program that may ask, but not write to the bucket, could
  * name a key of it, and the bridge would write there.
@@ -32,8 +30,7 @@ export class NatsStore implements NameStore {
   readonly #connection: Connection;
   readonly #log: (line: string) => void;
   #bucket: Bucket;
-  #watcher: NameWatcher | undefined;
-  #watch: Watch | undefined;
+  #watch: BucketWatch | undefined;
   #awaySinceMs: number | undefined;
   #open = true;
 
@@ -129,8 +126,22 @@ export class NatsStore implements NameStore {
   }
 
   async watch(watcher: NameWatcher): Promise<void> {
-    this.#watcher = watcher;
-    await this.#restartWatch();
+    const url = this.#options.url;
+    this.#watch = new BucketWatch(
+      {
+        open: async () => {
+          // The server may have lost the bucket, or have changed it while this bridge was away.
+          this.#bucket = await openBucket(this.#client, this.#connection, this.#options);
+          return this.#bucket;
+        },
+        explained: (error) => natsError("watch names", url, error),
+        onBegun: () => this.#answers(),
+        onFailed: () => this.#isAway(),
+        log: this.#log,
+      },
+      watcher,
+    );
+    await this.#watch.begin();
   }
 
   async ask(subject: string, bytes: Uint8Array, deadline: Deadline): Promise<Uint8Array> {
@@ -172,7 +183,7 @@ export class NatsStore implements NameStore {
   async close(): Promise<void> {
     if (!this.#open) return;
     this.#open = false;
-    this.#watch?.stop();
+    this.#watch?.close();
     await this.#connection.close();
   }
 
@@ -210,67 +221,25 @@ export class NatsStore implements NameStore {
 
   async #followStatus(): Promise<void> {
     for await (const { type } of this.#connection.status()) {
-      if (type === "disconnect" && this.#awaySinceMs === undefined) {
-        this.#awaySinceMs = performance.now();
-        this.#log("NATS does not answer: what is here goes on, nothing new is found");
-      }
+      if (type === "disconnect") this.#isAway();
       if (type !== "reconnect") continue;
-      this.#awaySinceMs = undefined;
-      this.#log("NATS answers again");
-      this.#restartWatch().catch((error) => this.#log(messageOf(error)));
+      // It answers once it tells of names again.
+      if (this.#watch === undefined) this.#answers();
+      else this.#watch.again();
     }
   }
 
-  /** The server may have lost the bucket, or have changed it while this bridge was away. */
-  async #restartWatch(): Promise<void> {
-    const watcher = this.#watcher;
-    if (watcher === undefined || !this.#open) return;
-    const earlier = this.#watch;
-    this.#watch = undefined;
-    earlier?.stop();
-    this.#bucket = await openBucket(this.#client, this.#connection, this.#options);
-    try {
-      const { state } = (await this.#bucket.status()).streamInfo;
-      const watch = await this.#bucket.watch();
-      this.#watch = watch;
-      watcher.onRestart();
-      if (state.messages === 0) watcher.onCurrent();
-      void this.#follow(watch, watcher, state.messages === 0 ? 0 : state.last_seq);
-    } catch (error) {
-      throw natsError("watch names", this.#options.url, error);
-    }
+  #isAway(): void {
+    if (this.#awaySinceMs !== undefined || !this.#open) return;
+    this.#awaySinceMs = performance.now();
+    this.#log("NATS does not answer: what is here goes on, nothing new is found");
   }
 
-  /** @param currentFrom the revision at which the watcher knows what was there at the start */
-  async #follow(watch: Watch, watcher: NameWatcher, currentFrom: number): Promise<void> {
-    let isCurrent = currentFrom === 0;
-    try {
-      for await (const entry of watch) {
-        if (this.#watch !== watch) return;
-        watcher.onEntry(entryOf(entry));
-        if (isCurrent || entry.revision < currentFrom) continue;
-        isCurrent = true;
-        watcher.onCurrent();
-      }
-    } catch (error) {
-      this.#log(`NATS: ${messageOf(error)}`);
-    }
-    if (this.#watch !== watch || !this.#open) return;
-    // The bucket was removed under the watch.
-    setTimeout(() => {
-      this.#restartWatch().catch((error) => this.#log(messageOf(error)));
-    }, REWATCH_PAUSE_MS).unref();
+  #answers(): void {
+    if (this.#awaySinceMs === undefined) return;
+    this.#awaySinceMs = undefined;
+    this.#log("NATS answers again");
   }
-}
-
-function entryOf(entry: {
-  readonly key: string;
-  readonly revision: number;
-  readonly operation: string;
-  readonly value: Uint8Array;
-}): NameEntry {
-  const { key, revision, operation, value } = entry;
-  return { key, revision, value: operation === "PUT" ? value : undefined };
 }
 
 async function openBucket(

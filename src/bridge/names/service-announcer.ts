@@ -66,12 +66,25 @@ export class ServiceAnnouncer {
     const machine = this.#machine;
     const record = { v: MACHINES_VERSION, service, machine } as const;
     const key = serviceKey(service, machine);
+    const value = encodeRecord(record);
     const earlier = this.#directory.other(key);
     const revision =
       earlier === undefined
-        ? await this.#store.create(key, encodeRecord(record))
-        : await this.#store.update(key, encodeRecord(record), earlier.revision);
+        ? await this.#store.create(key, value)
+        : await this.#store.update(key, value, earlier.revision);
+    if (revision === undefined && earlier === undefined) return this.#writeOverUnknown(key, value);
     if (revision !== undefined) this.#log(`announced: service "${service}"`);
     return revision !== undefined;
+  }
+
+  /**
+   * The key has a record that the directory lacks: it makes no sense, or is beyond a limit. It is
+   * this machine's all the same.
+   */
+  async #writeOverUnknown(key: string, value: Uint8Array): Promise<boolean> {
+    const found = await this.#store.read(key);
+    if (found?.value === undefined) return false;
+    if (Buffer.from(found.value).equals(value)) return true;
+    return (await this.#store.update(key, value, found.revision)) !== undefined;
   }
 }

@@ -90,9 +90,11 @@ export class FetchTable {
       }
       if (record !== undefined && this.#mayFetch(local, record)) {
         try {
-          await this.#join(record, local !== undefined, options);
+          await this.#join(record, local?.object, options);
         } catch (error) {
-          if (!hasCode(error, "STALE_HANDLE") || attempt >= ATTEMPTS) throw error;
+          // The original was replaced, or a process of this machine has taken the name.
+          const isNews = hasCode(error, "STALE_HANDLE") || hasCode(error, "NAME_TAKEN");
+          if (!isNews || attempt >= ATTEMPTS) throw error;
           attempt += 1;
           await pauseUntilChange(this.#parts.directory, name, signal);
         }
@@ -120,7 +122,7 @@ export class FetchTable {
 
   async #refresh(record: NameRecord, options: PullOptions): Promise<void> {
     const local = await localObject(this.#parts.hub, record.name);
-    if (this.#mayFetch(local, record)) await this.#join(record, local !== undefined, options);
+    if (this.#mayFetch(local, record)) await this.#join(record, local?.object, options);
   }
 
   /** An object of this machine's own is never replaced by a copy. A channel ends by itself. */
@@ -130,7 +132,12 @@ export class FetchTable {
     return !isOwn && record.machine !== this.#machine;
   }
 
-  async #join(record: NameRecord, replace: boolean, options: PullOptions): Promise<void> {
+  /** @param replacedObject an earlier copy of the name on this machine */
+  async #join(
+    record: NameRecord,
+    replacedObject: number | undefined,
+    options: PullOptions,
+  ): Promise<void> {
     const { content } = record.descriptor;
     if (content.kind === "channel") {
       const deadline = new Deadline(`carry "${record.name}"`, options, Number.POSITIVE_INFINITY);
@@ -143,7 +150,7 @@ export class FetchTable {
       // The caller looks again, and finds that it has ended.
       return deadline.race(ended, () => {});
     }
-    const shared = this.#shared(record, replace);
+    const shared = this.#shared(record, replacedObject);
     const { fetch } = shared;
     const { machine } = fetch.record;
     const report = () => {
@@ -167,11 +174,11 @@ export class FetchTable {
     }
   }
 
-  #shared(record: NameRecord, replace: boolean): Shared {
+  #shared(record: NameRecord, replacedObject: number | undefined): Shared {
     const { name } = record;
     const found = this.#fetches.get(name);
     if (found !== undefined) return found;
-    const fetch = new Fetch(this.#parts, record, replace);
+    const fetch = new Fetch(this.#parts, record, replacedObject);
     const shared = { fetch, waiters: 0, isGivenUp: false };
     this.#fetches.set(name, shared);
     const { machine } = record;

@@ -53,8 +53,8 @@ export class Fetch {
   #doneBytes = 0;
   #isFilled = false;
 
-  /** @param replace the copy of an earlier object that is to be replaced */
-  constructor(parts: FetchParts, record: NameRecord, replace: boolean) {
+  /** @param replacedObject the copy of an earlier object that is to be replaced */
+  constructor(parts: FetchParts, record: NameRecord, replacedObject: number | undefined) {
     this.record = record;
     this.#parts = parts;
     const { name, object } = record;
@@ -63,7 +63,7 @@ export class Fetch {
       open: (link, deadline) => link.call({ op: "export", name, object }, deadline),
       end: (link, opened, deadline) => link.call({ op: "end", export: opened.export }, deadline),
     });
-    this.done = this.#run(replace);
+    this.done = this.#run(replacedObject);
     // Each waiter handles the failure itself, and there may be none.
     this.done.catch(() => {});
   }
@@ -95,7 +95,7 @@ export class Fetch {
     if (!this.#isFilled) this.#stop.abort(reason);
   }
 
-  async #run(replace: boolean): Promise<void> {
+  async #run(replacedObject: number | undefined): Promise<void> {
     const { name, machine, object, sharedWith } = this.record;
     const { signal } = this.#stop;
     try {
@@ -108,7 +108,7 @@ export class Fetch {
         replicaOf: { machine, object },
         sharedWith,
         device: this.#parts.device,
-        replace,
+        replacedObject,
         signal,
         fill: (buffer) => this.#fill(buffer, byteLength),
       });

@@ -45,7 +45,7 @@ export async function pullName(
   using link = connectToBridge(hubSocketPath);
   const stop = () => link.close();
   signal?.addEventListener("abort", stop, { once: true });
-  let namesAway = false;
+  let waiting: (PullReply & { readonly state: "waiting" }) | undefined;
   let isFetching = false;
   const silent = () => "this machine's bridge says nothing";
   try {
@@ -56,7 +56,7 @@ export async function pullName(
       const reply = decodePeerMessage("the bridge's answer", pullReplySchema, packet.bytes);
       if (!reply.ok) throw refusal(reply);
       if (reply.state === "done") return reply;
-      namesAway = reply.state === "waiting" && reply.namesAway;
+      waiting = reply.state === "waiting" ? reply : undefined;
       if (reply.state === "fetching") {
         onProgress?.(reply);
         isFetching = true;
@@ -66,8 +66,10 @@ export async function pullName(
       packet = await link.request({ v: VERSION, op: "next" }, limit);
     }
   } catch (error) {
-    if (!namesAway || !hasCode(error, "TIMEOUT")) throw error;
-    const found = "NATS does not answer this machine's bridge, so nothing new is found";
+    if (waiting === undefined || !hasCode(error, "TIMEOUT")) throw error;
+    const found = waiting.namesAway
+      ? "NATS does not answer this machine's bridge, so nothing new is found"
+      : "no machine whose bridge runs has announced it";
     throw deadline.timedOut(found, error);
   } finally {
     signal?.removeEventListener("abort", stop);

@@ -22,16 +22,22 @@ interface NewObject<T> {
   fill(buffer: DeviceBuffer): Promise<void>;
 }
 
+/** Replaces this object alone. If another one has the name by then, NAME_TAKEN says so. */
+interface ReplacedObject {
+  readonly replacedObject?: number | undefined;
+}
+
 export async function publishNew<T extends SharedArray | SharedBundle>(
   hub: PublishingHub,
   name: string,
   made: NewObject<T>,
-  given: CreateOptions & ReplaceOptions,
+  given: CreateOptions & ReplaceOptions & ReplacedObject,
   deadline: Deadline,
 ): Promise<T> {
-  const shared = given.replace
-    ? await createFilled(hub, name, made, given, deadline)
-    : await createAndFill(made, given, deadline);
+  const shared =
+    given.replace || given.replacedObject !== undefined
+      ? await createFilled(hub, name, made, given, deadline)
+      : await createAndFill(made, given, deadline);
   try {
     await publish(hub, shared, deadline);
     return shared;
@@ -62,13 +68,13 @@ async function createFilled<T>(
   { objects, link }: PublishingHub,
   name: string,
   { byteLength, create, fill }: NewObject<T>,
-  given: CreateOptions,
+  given: CreateOptions & ReplacedObject,
   deadline: Deadline,
 ): Promise<T> {
   const buffer = objects.allocate(name, byteLength, given);
   try {
     await fill(buffer);
-    await removeIfThere(link, name, deadline);
+    await removeIfThere(link, name, given.replacedObject, deadline);
     return await create(buffer, { ...given, ...deadline.rest() });
   } catch (error) {
     buffer.close();
@@ -76,12 +82,18 @@ async function createFilled<T>(
   }
 }
 
-async function removeIfThere(link: HubLink, name: string, whole: Deadline): Promise<void> {
+/** @param object the only one to be removed; undefined for whichever has the name */
+async function removeIfThere(
+  link: HubLink,
+  name: string,
+  object: number | undefined,
+  whole: Deadline,
+): Promise<void> {
   const deadline = new Deadline(`remove "${name}"`, whole.rest(), defaults.requestTimeoutMs);
   try {
-    await link.request("remove", { name }, deadline);
+    await link.request("remove", { name, object }, deadline);
   } catch (error) {
-    if (!hasCode(error, "NOT_FOUND")) throw error;
+    if (!hasCode(error, "NOT_FOUND") && !hasCode(error, "STALE_HANDLE")) throw error;
   }
 }
 

@@ -22,8 +22,11 @@ export interface ReplicaPlan {
   /** With whom the original is shared. */
   readonly sharedWith: Sharing["with"];
   readonly device: string;
-  /** Replace the copy of an earlier object, once the new one is filled. */
-  readonly replace: boolean;
+  /**
+   * The number here of an earlier copy, which is replaced once the new one is filled. WHY by its
+   * number: meanwhile a process of this machine may have taken the name for an object of its own.
+   */
+  readonly replacedObject: number | undefined;
   readonly signal: AbortSignal;
   fill(buffer: DeviceBuffer): Promise<void>;
 }
@@ -33,7 +36,7 @@ export async function putReplica(
   hub: PublishingHub,
   plan: ReplicaPlan,
 ): Promise<SharedArray | SharedBundle> {
-  const { name, byteLength, content, replicaOf, sharedWith, device, replace, signal, fill } = plan;
+  const { name, byteLength, content, replicaOf, sharedWith, device, signal, fill } = plan;
   const deadline = new Deadline(`copy "${name}"`, { signal }, Number.POSITIVE_INFINITY);
   return publishNew<SharedArray | SharedBundle>(
     hub,
@@ -49,7 +52,12 @@ export async function putReplica(
       },
       fill,
     },
-    { device, replace, lifetime: "pinned", sharing: { with: sharedWith, access: "read" } },
+    {
+      device,
+      replacedObject: plan.replacedObject,
+      lifetime: "pinned",
+      sharing: { with: sharedWith, access: "read" },
+    },
     deadline,
   );
 }

@@ -72,9 +72,11 @@ describe("what a bridge announces", () => {
       { name: "triple:wab2:0", descriptor, sharing: wished },
       { name: "other:wab3:0:req", descriptor, sharing: wished },
       { name: "frames", descriptor },
+      // An array may have such a name.
+      { name: "layer:w1:0", descriptor: hostArray, sharing: wished },
     ];
     assert.deepEqual(announced(objects, /^(double|frames)$/), {
-      names: ["frames"],
+      names: ["frames", "layer:w1:0"],
       services: ["double", "triple"],
     });
   });

@@ -4,13 +4,15 @@ import { CudaIpcError } from "../../../src/base/errors.js";
 import { type ReplicaRules, Replicas, stepFor } from "../../../src/bridge/replicas.js";
 import type { NameRecord } from "../../../src/wire/machine-records.js";
 import { MACHINES_VERSION } from "../../../src/wire/machines-version.js";
-import { hostArray } from "../../support/messages.js";
+import { channelContent, hostArray } from "../../support/messages.js";
 import { watchedObject } from "../watch/samples.js";
 
-const replica = { name: "weights", machine: "one", object: 5 };
+const replica = { name: "weights", machine: "one", object: 5, isChannel: false };
 const record: NameRecord = {
   v: MACHINES_VERSION,
-  ...replica,
+  name: "weights",
+  machine: "one",
+  object: 5,
   sharedWith: "private",
   createdAtMs: 1,
   descriptor: hostArray,
@@ -36,6 +38,18 @@ describe("stepFor", () => {
       const step = stepFor(replica, directory(later, true), false);
       assert.deepEqual(step, { do: "fetch", record: later });
     }
+  });
+
+  it("removes a copy in whose stead there is a channel, or that is one", () => {
+    const later = { ...record, object: 6 };
+    const channel = { ...later, descriptor: { ...hostArray, content: channelContent } };
+    const removed = { do: "remove" } as const;
+    assert.deepEqual(stepFor(replica, directory(channel, true), true), removed);
+    const carried = { ...replica, isChannel: true };
+    assert.deepEqual(stepFor(carried, directory(channel, true), false), removed);
+    assert.deepEqual(stepFor(carried, directory(later, true), false), removed);
+    const same = { ...channel, object: 5 };
+    assert.deepEqual(stepFor(carried, directory(same, true), false), { do: "nothing" });
   });
 
   it("removes a copy only if the machine is ready and announces the name no more", () => {
@@ -74,6 +88,25 @@ describe("Replicas", () => {
     await two.keepInStep([copy]);
     assert.deepEqual(asked, [[name, { object: 8 }]]);
     assert.equal(log.length, 1);
+  });
+
+  it("leaves the channels of a service's links, which nobody announces", async () => {
+    const { log, replicas: two } = replicas(() => Promise.reject(new Error("removed")));
+    const link = { ...descriptor, content: channelContent };
+    await two.keepInStep([{ ...copy, name: "double:w1a2b:0", descriptor: link }]);
+    assert.deepEqual(log, []);
+  });
+
+  it("goes on if a copy cannot be removed, and says so once", async () => {
+    const asked: unknown[] = [];
+    const { log, replicas: two } = replicas(async (name) => {
+      asked.push(name);
+      throw new CudaIpcError("PERMISSION_DENIED", "it is another user's");
+    });
+    const second = { ...copy, name: "biases", object: 9 };
+    for (let look = 0; look < 2; look += 1) await two.keepInStep([copy, second]);
+    assert.deepEqual(asked, [name, "biases"]);
+    assert.deepEqual(log, ["it is another user's", "it is another user's"]);
   });
 
   it("takes a name that is gone or another object's for removed", async () => {

@@ -5,8 +5,9 @@ import { defaults } from "../../../../src/base/limits.js";
 import { Announcer } from "../../../../src/bridge/names/announcer.js";
 import { Directory } from "../../../../src/bridge/names/directory.js";
 import { Presence, type PresenceEvents } from "../../../../src/bridge/names/presence.js";
+import { ServiceAnnouncer } from "../../../../src/bridge/names/service-announcer.js";
 import type { MachineRecord, NameRecord } from "../../../../src/wire/machine-records.js";
-import { nameKey } from "../../../../src/wire/machine-records.js";
+import { encodeRecord, nameKey, serviceKey } from "../../../../src/wire/machine-records.js";
 import { MACHINES_VERSION } from "../../../../src/wire/machines-version.js";
 import { MemoryNames } from "../../../support/machines/memory-names.js";
 import { hostArray } from "../../../support/messages.js";
@@ -116,11 +117,50 @@ describe("Announcer", () => {
     const names = new MemoryNames();
     const one = await bridgeOf(names, "one");
     const presence = await one.claim();
+    await one.announcer.announce(wanted("one", { x: 1 }));
     // Another bridge writes the name, and this one does not see it yet.
     one.store.watcher = undefined;
-    names.write(nameKey("x"), Uint8Array.of(1), 0, {});
-    assert.equal(await one.announcer.announce(wanted("one", { x: 1 })), false);
+    const { revision } = one.directory.entry("x") ?? assert.fail("it is not announced");
+    names.write(nameKey("x"), Uint8Array.of(1), revision, {});
+    assert.equal(await one.announcer.announce(wanted("one", { x: 2 })), false);
     await presence.close();
+  });
+
+  it("writes over a record that makes no sense, so that its machine can be ready", async () => {
+    const names = new MemoryNames();
+    const one = await bridgeOf(names, "one");
+    const presence = await one.claim();
+    names.write(nameKey("x"), Uint8Array.of(1), 0, {});
+    assert.equal(one.directory.entry("x"), undefined);
+    assert.equal(await one.announcer.announce(wanted("one", { x: 1 })), true);
+    assert.equal(one.directory.entry("x")?.record.machine, "one");
+    const service = serviceKey("double", "one");
+    names.write(service, Uint8Array.of(1), 0, {});
+    const services = new ServiceAnnouncer("one", one.store, one.directory, () => {});
+    assert.equal(await services.announce(new Set(["double"])), true);
+    assert.equal(one.directory.services().length, 1);
+    await presence.close();
+  });
+
+  it("asks NATS about a record that its directory has no room for", async () => {
+    const names = new MemoryNames();
+    const one = await bridgeOf(names, "one");
+    const other = await bridgeOf(names, "other");
+    const presences = [await one.claim(), await other.claim()];
+    await other.announcer.announce(wanted("other", { x: 9 }));
+    const own = encodeRecord(recordOf("one", "y", 3));
+    names.write(nameKey("y"), own, 0, {});
+    const gone = encodeRecord(recordOf("third", "z", 4));
+    names.write(nameKey("z"), gone, 0, {});
+    // As if all were beyond the limits.
+    one.store.watcher = undefined;
+    one.directory.onRestart();
+    one.directory.onCurrent();
+    assert.equal(await one.announcer.announce(wanted("one", { x: 1, y: 3, z: 5 })), true);
+    assert.deepEqual(one.announcer.refused, [{ name: "x", machine: "other" }]);
+    assert.deepEqual(names.read(nameKey("y"))?.value, own, "it is written already");
+    assert.equal(other.directory.entry("z")?.record.machine, "one", "its machine is gone");
+    for (const presence of presences) await presence.close();
   });
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PeerCertificate, ConnectionOptions as TlsOptions } from "node:tls";
 import { loadNats } from "../../../../src/bridge/names/load-nats.js";
-import { connectionOptions } from "../../../../src/bridge/names/nats-options.js";
+import { connectionOptions, natsError } from "../../../../src/bridge/names/nats-options.js";
 
 /** Whether a bridge of this URL takes a server with a certificate for this name or address. */
 async function accepts(url: string, host: string, subjectaltname: string): Promise<boolean> {
@@ -30,5 +30,17 @@ describe("connectionOptions", () => {
     const of = (names: string) => accepts("tls://nats.example", "nats.example", names);
     assert.equal(await of("DNS:nats.example"), true);
     assert.equal(await of("DNS:other.example"), false);
+  });
+});
+
+describe("natsError()", () => {
+  it("shows no login of a URL, with a scheme or without", () => {
+    const hidden = ["nats://me:secret@", "nats://secret@", "me:secret@", "tls://me:se/cr@et@"];
+    for (const login of hidden) {
+      const { message } = natsError("connect", `${login}10.0.0.1:4222`, new Error("refused"));
+      assert.match(message, /^Cannot connect at (\w+:\/\/)?10\.0\.0\.1:4222: refused$/, login);
+    }
+    const several = natsError("connect", "a:secret@one,nats://b:secret@two", new Error("refused"));
+    assert.equal(several.message, "Cannot connect at one,nats://two: refused");
   });
 });
