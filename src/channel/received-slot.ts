@@ -90,13 +90,18 @@ export class ReceivedSlot<D extends DType = DType> {
     return this.#returns.control.meta(this.#taken.slot, this.#taken.metaBytes).slice();
   }
 
+  /** Whether the writer says that the meta is JSON. @internal */
+  get metaIsJson(): boolean {
+    return (this.#taken.flags & flags.json) !== 0;
+  }
+
   /**
    * The meta as the JSON value that was sent; undefined if it is bytes or missing.
    * @throws CHANNEL_CORRUPT
    */
   get json(): JsonValue | undefined {
     this.#checkOpen("use");
-    if ((this.#taken.flags & flags.json) === 0) return undefined;
+    if (!this.metaIsJson) return undefined;
     return decodeJson(this.#returns.label, this.meta);
   }
 

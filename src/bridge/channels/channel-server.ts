@@ -215,7 +215,7 @@ export class ChannelServer {
         byteLength,
         shape: isSame(array.shape, reader.shape) ? undefined : array.shape,
         meta: metaOf?.(slot.meta) ?? slot.meta,
-        metaIsJson: slot.json !== undefined,
+        metaIsJson: slot.metaIsJson,
         export: isInline ? undefined : this.#export(joined, slot),
       };
       isExported = !isInline;

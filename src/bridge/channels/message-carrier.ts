@@ -82,7 +82,7 @@ export class MessageCarrier {
       throw this.#lies(`message ${sequence} comes after ${this.#next - 1}`);
     if (byteLength > slotBytes) throw this.#lies(`${byteLength} bytes in a slot`);
     if (meta.byteLength > metaBytesMax) throw this.#lies(`${meta.byteLength} bytes of meta`);
-    if (metaIsJson) this.#checkJson(meta);
+    if (metaIsJson && metaOf !== undefined) throw this.#lies("JSON in place of a service's meta");
     using slot = await writer.loan({ signal: deadline.signal });
     await this.#fill(message, bytes, slot);
     try {
@@ -90,7 +90,7 @@ export class MessageCarrier {
       if (keepsNumbers) writer.goTo(sequence);
       const size = shape === undefined ? { byteLength } : { shape };
       const given = metaIsJson ? JsonText.of(meta) : (metaOf?.(meta) ?? meta);
-      slot.commit({ ...size, ...(meta.byteLength === 0 ? {} : { meta: given }) });
+      slot.commit({ ...size, meta: given });
     } catch (error) {
       throw error instanceof RangeError ? this.#lies(error.message) : error;
     }
@@ -124,14 +124,6 @@ export class MessageCarrier {
       throw this.#lies(`${byteLength} bytes, and ${bytes.byteLength} came`);
     if (buffer.device.cpuVisible) slot.bytes.set(bytes);
     else if (byteLength > 0) await buffer.write(start, bytes);
-  }
-
-  #checkJson(meta: Uint8Array): void {
-    try {
-      JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(meta));
-    } catch {
-      throw this.#lies(`${meta.byteLength} bytes of JSON that are none`);
-    }
   }
 
   #lies(found: string): CudaIpcError {

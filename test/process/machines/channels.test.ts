@@ -1,6 +1,7 @@
 /** Channels of another machine: two hubs, two bridges, a NATS server, and UCX over TCP. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { JsonText } from "../../../src/channel/message-meta.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { Actor } from "../../support/actor.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
@@ -62,6 +63,20 @@ describe("a channel of another machine", { skip: skipWithoutEngines }, () => {
     assert.equal(early.received, 0);
     writer.close();
     assert.equal(await reader.next({ timeoutMs: 10_000 }), undefined);
+  });
+
+  it("carries meta that its writer wrongly calls JSON as it is, and goes on", async () => {
+    using writer = await hubOfOne.createChannel("wrong", bytes);
+    using reader = await open("wrong");
+    for (const meta of [JsonText.of(Uint8Array.of(0x7b)), JsonText.of(new Uint8Array()), "good"])
+      (await writer.loan()).commit({ meta });
+    for (const byteLength of [1, 0]) {
+      using found = await reader.next({ timeoutMs: 10_000 });
+      assert.equal(found?.meta.byteLength, byteLength);
+      assert.throws(() => found?.json, { code: "CHANNEL_CORRUPT" });
+    }
+    using found = await reader.next({ timeoutMs: 10_000 });
+    assert.equal(found?.json, "good");
   });
 
   it("is read once for all readers of a machine, and only while somebody reads", async () => {
