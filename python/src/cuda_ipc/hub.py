@@ -64,7 +64,12 @@ class Hub(HubTensors, HubTimelines, HubServices):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.close()
+        try:
+            # Their handlers may be coroutines of this event loop, which has to go on meanwhile.
+            for service in list(self._services):
+                await service.close_async()
+        finally:
+            self.close()
 
     def __del__(self) -> None:
         # What it has opened goes on: each object holds the link itself.
