@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from ._fds import is_finalizing
 
 Self = TypeVar("Self", bound="Closing")
 
 
-class Closing:
+class OfProcess:
+    """Belongs to this process. Others open the same thing by its name."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        # WHY a copy, too: its end would give back what the original holds.
+        raise TypeError(
+            f"Cannot pickle or copy {self!r}: it belongs to this process; pass its name, and "
+            "connect() and open it there"
+        )
+
+
+class Closing(OfProcess):
     #: Missing if the constructor has failed.
     _closed: bool
 

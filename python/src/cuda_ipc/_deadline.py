@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 from .errors import CudaIpcError, CudaIpcTimeout
 
+#: Three weeks. `poll` takes at most 2**31 milliseconds.
+_LONGEST_S = 21 * 86400
+
 
 class Deadline:
     """The time limit of one call. `timeout` is in seconds; None waits without a limit."""
@@ -23,7 +26,9 @@ class Deadline:
         self.attempt = attempt
         self.timeout = timeout
         self.cancelled = False
-        self._at = None if timeout is None else time.monotonic() + timeout
+        # WHY no limit for long ones: the system's calls take none of more than some weeks.
+        has_limit = timeout is not None and timeout < _LONGEST_S
+        self._at = time.monotonic() + timeout if has_limit else None  # type: ignore[operator]
         self._lock = threading.Lock()
         self._on_cancel: Callable[[], object] | None = None
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ._closing import OfProcess
 from ._hub.services import HubServices
 from ._hub.tensors import HubTensors
 from ._hub.timelines import HubTimelines
 from .errors import CudaIpcError
 
 
-class Hub(HubTensors, HubTimelines, HubServices):
+class Hub(HubTensors, HubTimelines, HubServices, OfProcess):
     """A session with the hub. Leaving `with` gives back all that it holds.
 
     Any number of threads may use it. After a fork only the parent may; connect in the child.
