@@ -12,6 +12,14 @@ from .errors import CudaIpcError, CudaIpcTimeout
 _LONGEST_S = 21 * 86400
 
 
+def check_seconds(name: str, value: object) -> None:
+    """Raises TypeError, ValueError."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds, not {value!r}")
+    if not value >= 0:
+        raise ValueError(f"{name} must be at least 0 seconds, not {value!r}")
+
+
 class Deadline:
     """The time limit of one call. `timeout` is in seconds; None waits without a limit."""
 
