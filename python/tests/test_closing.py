@@ -86,12 +86,12 @@ def test_loan_async_ends_with_closed_when_another_task_closes_the_writer(hub):
         assert reader.next(LIMIT) is None
 
 
-def test_a_hub_that_another_thread_closes_ends_a_wait_with_closed(socket):
-    for _ in range(5):
-        hub = cuda_ipc.connect(socket)
-        hub.create_channel("closing:hub", "uint8", 1)
-        reader = hub.open_channel("closing:hub")
-        assert code_in_thread(reader.next, lambda: reader._is_awaited, hub.close) == "CLOSED"
+def test_a_hub_that_another_thread_closes_ends_a_wait_with_closed(hub, socket):
+    with hub.create_channel("closing:hub", "uint8", 1):
+        for _ in range(5):
+            other = cuda_ipc.connect(socket)
+            reader = other.open_channel("closing:hub")
+            assert code_in_thread(reader.next, lambda: reader._is_awaited, other.close) == "CLOSED"
 
 
 # ---------------------------------------------------------------- services
