@@ -273,3 +273,20 @@ def test_values_without_a_buffer_are_refused_by_a_sentence_that_helps(hub):
         with hub.serve("no-buffer", lambda *_: None, request=("uint8", 1)) as service:
             with pytest.raises(TypeError, match="timeout must be a number of seconds"):
                 service.wait("1")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "wrong"),
+    [
+        ("program", 5, TypeError),
+        ("hub_uid", "root", TypeError),
+        ("hub_idle", float("inf"), ValueError),
+        ("hub_idle", "1", TypeError),
+        ("reconnect_timeout", "1", TypeError),
+        ("reconnect_timeout", -1, ValueError),
+        ("timeout", "1", TypeError),
+    ],
+)
+def test_connect_refuses_wrong_options_at_once(socket, option, value, wrong):
+    with pytest.raises(wrong, match=f"{option} must be"):
+        cuda_ipc.connect(socket, **{option: value})

@@ -441,6 +441,24 @@ def test_coroutine_functions_are_refused_where_nobody_awaits_them(hub):
         client.request(floats(1, 2, 3, 4)).release()
 
 
+def test_a_handler_whose_error_has_no_text_fails_its_request(hub):
+    class Speechless(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("not even this")
+
+    def handler(request, reply):
+        raise Speechless
+
+    with hub.serve("speechless", handler, request=("uint8", 1)) as service:
+        with hub.connect_service("speechless") as client:
+            with pytest.raises(
+                cuda_ipc.CudaIpcError, match="Speechless: its text cannot"
+            ) as caught:
+                client.request(timeout=LIMIT)
+            assert caught.value.code == "REQUEST_FAILED"
+            until("the handler has ended", lambda: service.running == 0)
+
+
 def test_a_handler_that_returns_nonsense_fails_its_request(hub):
     with serve(hub, "nonsense", lambda *_: {"metta": 1}), hub.connect_service("nonsense") as client:
         with pytest.raises(cuda_ipc.CudaIpcError, match="metta"):

@@ -1,6 +1,7 @@
 /** What every command gets: where to print, when to stop, and its exit code. */
 import { constants } from "node:os";
 import { CudaIpcError } from "../base/errors.js";
+import { endWithoutTerminal } from "./terminal/gone-terminal.js";
 import { Terminal } from "./terminal/terminal.js";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
@@ -52,7 +53,11 @@ export class Interruption {
   }
 
   #receive(name: InterruptName): void {
-    if (this.#received !== undefined) process.exit(exitCodeOf(name));
+    if (this.#received !== undefined) {
+      this.close();
+      endWithoutTerminal();
+      process.exit(exitCodeOf(name));
+    }
     this.#received = name;
     this.#controller.abort(new CudaIpcError("ABORTED", `Interrupted by ${name}`));
   }

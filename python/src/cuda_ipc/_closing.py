@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import threading
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from ._fds import is_finalizing
 
 Self = TypeVar("Self", bound="Closing")
 
 
-class Closing:
+class OfProcess:
+    """Belongs to this process. Others open the same thing by its name."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        # WHY a copy, too: its end would give back what the original holds.
+        raise TypeError(
+            f"Cannot pickle or copy {self!r}: it belongs to this process; pass its name, and "
+            "connect() and open it there"
+        )
+
+
+class Closing(OfProcess):
     #: Missing if the constructor has failed.
     _closed: bool
 
@@ -25,3 +40,33 @@ class Closing:
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and not is_finalizing():
             self.close()
+
+
+class ClosingAwaited(Closing):
+    """Can be closed while another thread or task waits in one of its calls.
+
+    That call still uses all parts. So it frees them when it wakes, and `close` does not.
+    """
+
+    def __init__(self) -> None:
+        self._is_awaited = False
+        self._leave_later: Callable[[], object] | None = None
+        # WHY reentrant: a handler of a signal may close it.
+        self._waits = threading.RLock()
+
+    def _leave_when_awake(self, leave: Callable[[], object], wake: Callable[[], object]) -> None:
+        """Frees the parts: now, or when the call that waits has been woken."""
+        with self._waits:
+            self._closed = True
+            if self._is_awaited:
+                self._leave_later = leave
+                wake()
+                return
+        leave()
+
+    def _end_await(self) -> None:
+        with self._waits:
+            self._is_awaited = False
+            leave, self._leave_later = self._leave_later, None
+        if leave is not None:
+            leave()

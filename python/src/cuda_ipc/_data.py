@@ -9,24 +9,32 @@ from ._dtypes import DTYPES, DType, dtype_of
 from ._layout import checked_shape
 from .errors import CudaIpcError
 
+#: Values that Python has no own type for may come as those that have the same bytes.
+_SAME_BYTES = {
+    ("uint16", "float16"),
+    ("uint16", "bfloat16"),
+    ("float32", "complex64"),
+    ("float64", "complex128"),
+}
+
 
 def data_of(
     data: Any, dtype: object, shape: int | Sequence[int] | None
 ) -> tuple[DType, tuple[int, ...], memoryview]:
     """Element type, shape, and the bytes in C order.
 
-    Raises TypeError, ValueError, UNSUPPORTED_DTYPE.
+    Raises TypeError, ValueError, UNSUPPORTED, UNSUPPORTED_DTYPE.
     """
-    if dtype is None:
-        found, own_shape, view = _typed(data)
-        if shape is None:
-            return found, own_shape, view
-    else:
-        found, view = dtype_of(dtype), _packed(buffer_of(data))
-        if shape is None:
-            if len(view) % found.itemsize != 0:
-                raise ValueError(f"{len(view)} bytes are no whole number of {found.name}")
-            return found, (len(view) // found.itemsize,), view
+    found, own_shape, view = _typed(data)
+    if dtype is not None:
+        wanted = dtype_of(dtype)
+        _check_type(found, wanted)
+        if wanted != found:
+            if len(view) % wanted.itemsize != 0:
+                raise ValueError(f"{len(view)} bytes are no whole number of {wanted.name}")
+            found, own_shape = wanted, (len(view) // wanted.itemsize,)
+    if shape is None:
+        return found, own_shape, view
     lengths = checked_shape(shape)
     size = found.itemsize
     for length in lengths:
@@ -36,23 +44,71 @@ def data_of(
     return found, lengths, view
 
 
+def byte_view(data: Any, dtype: DType | None = None) -> memoryview:
+    """The bytes of a C-contiguous array, which become elements of `dtype`.
+
+    Raises TypeError also for elements of another type; ValueError, UNSUPPORTED, UNSUPPORTED_DTYPE.
+    """
+    try:
+        view = memoryview(data)
+    except (TypeError, ValueError, BufferError):
+        # NumPy's bfloat16 and PyTorch's tensors.
+        found, _, view = _typed(data)
+    else:
+        if not view.c_contiguous:
+            raise ValueError("data must be C-contiguous; copy it first")
+        if view.itemsize == 1 or dtype is None:
+            return _packed(view)
+        found, view = _of_format(view), _packed(view)
+    if dtype is not None:
+        _check_type(found, dtype)
+    return view
+
+
+def _check_type(found: DType, wanted: DType) -> None:
+    """Data of single bytes may become anything. Others would be taken for what they are not."""
+    if found != wanted and found.itemsize > 1 and (found.name, wanted.name) not in _SAME_BYTES:
+        raise TypeError(
+            f"data are {found.name}, wanted {wanted.name}; convert them, or pass their bytes"
+        )
+
+
 def _typed(data: Any) -> tuple[DType, tuple[int, ...], memoryview]:
     """By what the data say of themselves. Bytes are uint8."""
+    if hasattr(data, "data_ptr") and hasattr(data, "layout"):
+        return _of_torch(data)
     named = getattr(data, "dtype", None)
     sizes = getattr(data, "shape", None)
     if named is None or sizes is None:
         view = buffer_of(data)
         return _of_format(view), tuple(view.shape or ()), _packed(view)
-    if getattr(named, "byteorder", "=") == ">":
+    if hasattr(data, "mask"):
         raise CudaIpcError(
-            "UNSUPPORTED_DTYPE", f"Cannot share {named}: it is big-endian; convert it first"
+            "UNSUPPORTED", "Cannot copy an array: it has a mask. Copy its data, or array.filled()"
         )
     return dtype_of(named), tuple(int(n) for n in sizes), _bytes_of_array(data)
 
 
+def _of_torch(tensor: Any) -> tuple[DType, tuple[int, ...], memoryview]:
+    from ._foreign import foreign
+
+    source = foreign(tensor)
+    if source.device[0] != 1:
+        raise CudaIpcError(
+            "UNSUPPORTED",
+            f"Cannot copy a tensor: it lies on {tensor.device}. Pass tensor.cpu(), or use "
+            "hub.share()",
+        )
+    import torch
+
+    # NumPy has no bfloat16 and no float8, so it gets the bytes.
+    flat = tensor.contiguous().reshape(-1).view(torch.uint8)
+    return source.layout.dtype, source.layout.shape, _bytes_of_array(flat)
+
+
 def _bytes_of_array(data: Any) -> memoryview:
     try:
-        return _packed(buffer_of(data))
+        return _packed(memoryview(data))
     except (TypeError, ValueError, BufferError):
         pass
     # bfloat16 and float8 have no format code, and PyTorch's tensors have no buffer.

@@ -8,6 +8,17 @@ from collections.abc import Callable
 
 from .errors import CudaIpcError, CudaIpcTimeout
 
+#: Three weeks. `poll` takes at most 2**31 milliseconds.
+_LONGEST_S = 21 * 86400
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Raises TypeError, ValueError."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds, not {value!r}")
+    if not value >= 0:
+        raise ValueError(f"{name} must be at least 0 seconds, not {value!r}")
+
 
 class Deadline:
     """The time limit of one call. `timeout` is in seconds; None waits without a limit."""
@@ -23,7 +34,9 @@ class Deadline:
         self.attempt = attempt
         self.timeout = timeout
         self.cancelled = False
-        self._at = None if timeout is None else time.monotonic() + timeout
+        # WHY no limit for long ones: the system's calls take none of more than some weeks.
+        has_limit = timeout is not None and timeout < _LONGEST_S
+        self._at = time.monotonic() + timeout if has_limit else None  # type: ignore[operator]
         self._lock = threading.Lock()
         self._on_cancel: Callable[[], object] | None = None
 

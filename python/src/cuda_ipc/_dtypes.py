@@ -56,6 +56,10 @@ def dtype_of(value: object) -> DType:
     if isinstance(value, DType):
         return value
     if not isinstance(value, str):
+        if getattr(value, "byteorder", "=") == ">":
+            raise CudaIpcError(
+                "UNSUPPORTED_DTYPE", f"Cannot use {value}: it is big-endian; convert it first"
+            )
         # numpy.dtype("float32"), numpy.float32, torch.float32
         value = getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
     found = DTYPES.get(value.removeprefix("torch."))

@@ -87,10 +87,8 @@ def _of_jax(array: Any) -> Foreign:
 
 
 def _of_numpy(array: Any) -> Foreign:
-    if array.dtype.byteorder == ">":
-        raise CudaIpcError(
-            "UNSUPPORTED_DTYPE", f"Cannot share {array.dtype}: it is big-endian; convert it first"
-        )
+    if hasattr(array, "mask"):
+        raise _refused("it has a mask", "Share its data, or array.filled()")
     dtype = dtype_of(array.dtype)
     layout = _by_bytes(dtype, array.shape, array.strides)
     return Foreign((1, 0), int(array.ctypes.data), layout, array, array.copy)

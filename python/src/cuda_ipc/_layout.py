@@ -42,7 +42,10 @@ def checked_shape(
     shape: int | Sequence[int], dimensions: int = LIMIT_DIMENSIONS
 ) -> tuple[int, ...]:
     """A shape that the caller of this package gave. Raises TypeError or ValueError."""
-    lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+    try:
+        lengths = tuple(shape)  # type: ignore[arg-type]
+    except TypeError:  # one number, perhaps of NumPy
+        lengths = (shape,)  # type: ignore[assignment]
     for length in lengths:
         if isinstance(length, bool) or not hasattr(length, "__index__"):
             raise TypeError(f"shape must be integers, not {shape!r}")

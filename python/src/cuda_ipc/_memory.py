@@ -138,6 +138,9 @@ class HostMemory:
 class HostAllocation(HostMemory):
     """New host memory, with the descriptor of its file."""
 
+    # If the file cannot be made.
+    _fd = -1
+
     def __init__(self, length: int) -> None:
         self._fd = create_file(length)
         try:

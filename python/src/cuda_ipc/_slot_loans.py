@@ -103,6 +103,7 @@ class SlotLoans:
 
     def _fill(self, slot: Slot, data: Any, meta: Any, shape: Any, stream: Any) -> int | None:
         written = slot._write(data)
+        slot._check_filled(written, shape)
         is_whole = written == self._parts.facts.slot_bytes
         length = None if is_whole or shape is not None else written
         return self._commit(slot, meta, shape, length, stream, is_there=True)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from ._deadline import Deadline
+from ._deadline import Deadline, check_seconds
 from ._fds import Bell
 
 if TYPE_CHECKING:
@@ -30,10 +30,7 @@ _LAST_PAUSE_S = 1e-3
 
 def checked_spin(spin: float) -> float:
     """Raises TypeError, ValueError."""
-    if isinstance(spin, bool) or not isinstance(spin, (int, float)):
-        raise TypeError(f"spin must be a number of seconds, not {spin!r}")
-    if not spin >= 0:
-        raise ValueError(f"spin must be at least 0 seconds, not {spin!r}")
+    check_seconds("spin", spin)
     return min(spin, _SPIN_MAX_S)
 
 

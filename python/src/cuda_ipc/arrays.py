@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any, Protocol
 
-from ._data import buffer_of
+from ._closing import OfProcess
+from ._data import byte_view
 from ._dtypes import numpy_dtype
 from ._layout import Layout
 from ._memory import Memory
@@ -32,7 +33,7 @@ class HandleState:
         self.closed = False
 
 
-class Array:
+class Array(OfProcess):
     """An array in shared memory.
 
     `numpy()`, `torch.from_dlpack`, `cupy.from_dlpack` and `jax.dlpack.from_dlpack` give views of
@@ -110,15 +111,16 @@ class Array:
     def write(self, data: Any) -> None:
         """Copies all elements in, last index fastest.
 
-        `data` is bytes, or an object with a C-contiguous buffer such as a NumPy array, of exactly
-        `nbytes` bytes. Raises READ_ONLY, CLOSED, ValueError.
+        `data` is bytes, or an array on the host of the same dtype (C-contiguous, such as one of
+        NumPy or PyTorch), of exactly `nbytes` bytes. Raises READ_ONLY, CLOSED, UNSUPPORTED,
+        TypeError, ValueError.
         """
         memory, layout = self._mapped("write to"), self._layout
         if memory.readonly:
             raise CudaIpcError(
                 "READ_ONLY", f"Cannot write to {self._handle.name!r}: it was opened for reading"
             )
-        view = byte_view(data)
+        view = byte_view(data, layout.dtype)
         if len(view) != layout.nbytes:
             raise ValueError(f"{len(view)} bytes for an array of {layout.nbytes} bytes")
         if layout.is_packed:
@@ -245,11 +247,3 @@ def check_stream(stream: int | None, device_type: int) -> None:
         raise BufferError("host memory has no streams; stream must be None")
     if device_type == 2 and (stream == 0 or stream < -1):
         raise BufferError(f"stream {stream} names no stream: 1 is the legacy default stream")
-
-
-def byte_view(data: Any) -> memoryview:
-    """The bytes of an object with a C-contiguous buffer. Raises TypeError, ValueError."""
-    view = buffer_of(data)
-    if not view.c_contiguous:
-        raise ValueError("data must be C-contiguous; copy it first")
-    return view.cast("B") if view.nbytes > 0 else memoryview(b"")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from ._channel_parts import ReaderParts
-from ._closing import Closing
+from ._closing import ClosingAwaited
 from ._deadline import Deadline
 from ._messages import Messages
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _STARTS = ("next", "latest", "oldest")
 
 
-class ChannelReader(Messages, Closing):
-    """A reader of a channel. One thread at a time may use it."""
+class ChannelReader(Messages, ClosingAwaited):
+    """A reader of a channel. One thread at a time may use it, and any may close it."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class ChannelReader(Messages, Closing):
         stream: object,
         spin: Spin,
     ) -> None:
-        super().__init__(link, name, held, parts, start, lossy, stream)
-        self._is_awaited = False
+        Messages.__init__(self, link, name, held, parts, start, lossy, stream)
+        ClosingAwaited.__init__(self)
         self._spin = spin
         # Only the hub rings when the writer dies. If it has lost us, it will not.
         held.on_lost = parts.bell.ring
@@ -161,14 +161,17 @@ class ChannelReader(Messages, Closing):
 
         It waits for the streams that were given, because they may still use the messages; on a GPU
         for all work of this process's context. `timeout` is in seconds; None waits without a limit.
-        Raises TIMEOUT; the reader is then still open.
+        Raises TIMEOUT; the reader is then still open. A call that waits in another thread or task
+        ends with CLOSED.
         """
         deadline = Deadline(f'close channel "{self.name}"', timeout)
         if self._closed:
             return
         if not self._link.forked:
             self._finish(deadline)
-        self._leave()
+            self._leave_when_awake(self._leave, self._parts.bell.ring)
+        else:  # the thread that waits is the parent's
+            self._leave()
 
     def _leave(self) -> None:
         self._closed = True
@@ -200,9 +203,9 @@ class ChannelReader(Messages, Closing):
         self._ring.retry()
 
     def _end_wait(self) -> None:
-        self._is_awaited = False
         if not self._closed:
             self._ring.wake_up()
+        self._end_await()
 
     def _until_news(self, deadline: Deadline) -> Iterator[float | None]:
         """Says how to wait: a pause, or None for the bell. Ends when the channel has ended."""

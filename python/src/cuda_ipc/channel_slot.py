@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._data import let_go
+from ._data import byte_view, let_go
 from ._fds import is_finalizing
-from ._message_format import too_large
-from .arrays import Array, byte_view
+from ._message_format import size_of, too_large
+from .arrays import Array
 from .errors import CudaIpcError
 
 if TYPE_CHECKING:
@@ -121,11 +121,20 @@ class Slot:
     def _write(self, data: Any) -> int:
         """Copies bytes to the start of the slot, and returns how many. Raises MESSAGE_TOO_LARGE."""
         self._check_open("fill")
-        parts, view = self._writer._parts, byte_view(data)
+        parts = self._writer._parts
+        view = byte_view(data, parts.facts.dtype)
         if len(view) > parts.facts.slot_bytes:
             raise too_large(self.name, len(view), parts.facts.slot_bytes, "bytes")
         parts.memory.write(self._slot * parts.facts.slot_stride, view)
         return len(view)
+
+    def _check_filled(self, written: int, shape: int | Sequence[int] | None) -> None:
+        """Other readers would see what an older message has left. Raises ValueError."""
+        if shape is None:
+            return
+        _, size = size_of(self.name, self._writer._parts.facts, shape, None)
+        if size != written:
+            raise ValueError(f"{written} bytes for a message of shape {shape!r} and {size} bytes")
 
     def _may_write(self) -> bool:
         """False while a stream of a reader may still use it, which the CPU would overtake.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import WriterParts
-from ._closing import Closing
+from ._closing import ClosingAwaited
 from ._deadline import Deadline
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED
 from ._ring_words import DROPPED
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ._link import Link
 
 
-class ChannelWriter(SlotLoans, Closing):
-    """The writer of a channel. One thread at a time may use it."""
+class ChannelWriter(SlotLoans, ClosingAwaited):
+    """The writer of a channel. One thread at a time may use it, and any may close it."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class ChannelWriter(SlotLoans, Closing):
         parts: WriterParts,
         inspect: Callable[[], Mapping[int, str]],
     ) -> None:
-        super().__init__(link, name, held, parts)
+        SlotLoans.__init__(self, link, name, held, parts)
+        ClosingAwaited.__init__(self)
         self._inspect = inspect
-        self._is_awaited = False
         self._dropped = 0
         self._spin = Spin()
         held.on_lost = parts.room.ring
@@ -209,7 +209,7 @@ class ChannelWriter(SlotLoans, Closing):
 
         It waits for the streams that were given, because messages are ready only after them.
         `timeout` is in seconds; None waits without a limit. Raises TIMEOUT; the channel is then
-        still open.
+        still open. A call that waits in another thread or task ends with CLOSED.
         """
         gone = self._parts.facts.when_writer_gone
         self._close(WRITER_CLOSED if gone == "end" else WRITER_AWAITED, timeout)
@@ -227,7 +227,10 @@ class ChannelWriter(SlotLoans, Closing):
         finally:
             if not self._link.forked:
                 self._finish(deadline)
-            self._leave(state)
+                self._dropped = self.dropped
+                self._leave_when_awake(lambda: self._leave(state), self._parts.room.ring)
+            else:  # the thread that waits is the parent's
+                self._leave(state)
 
     def _leave(self, state: int = WRITER_CLOSED) -> None:
         self._dropped = self.dropped
@@ -257,9 +260,9 @@ class ChannelWriter(SlotLoans, Closing):
     def _end_wait(self) -> None:
         if not self._is_awaited:
             return
-        self._is_awaited = False
         if not self._closed:
             self._ring.wake_up()
+        self._end_await()
 
     def _check_link(self) -> None:
         attempt = f'write to channel "{self.name}"'

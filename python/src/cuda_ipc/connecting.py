@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 
-from ._deadline import Deadline
+from ._deadline import Deadline, check_seconds
 from ._hub_socket import hub_socket_path, trusted_users
 from ._link import Link
 from ._protocol import DEFAULT_MS_CONNECT, DEFAULT_MS_RECONNECT
@@ -37,8 +38,17 @@ def connect(
     what is held.
 
     Raises HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED,
-    TIMEOUT.
+    TIMEOUT; TypeError, ValueError.
     """
+    if program is not None and not isinstance(program, str):
+        raise TypeError(f"program must be a string, not {program!r}")
+    if hub_uid is not None and (isinstance(hub_uid, bool) or not isinstance(hub_uid, int)):
+        raise TypeError(f"hub_uid must be the number of a user, not {hub_uid!r}")
+    check_seconds("reconnect_timeout", reconnect_timeout)
+    if hub_idle is not None:
+        check_seconds("hub_idle", hub_idle)
+        if math.isinf(hub_idle):
+            raise ValueError("hub_idle must be a finite number of seconds")
     path = hub_socket_path(socket)
     deadline = Deadline(f"connect to the hub at {path}", timeout)
     name = own_program() if program is None else program

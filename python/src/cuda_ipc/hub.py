@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ._closing import OfProcess
 from ._hub.services import HubServices
 from ._hub.tensors import HubTensors
 from ._hub.timelines import HubTimelines
 from .errors import CudaIpcError
 
 
-class Hub(HubTensors, HubTimelines, HubServices):
+class Hub(HubTensors, HubTimelines, HubServices, OfProcess):
     """A session with the hub. Leaving `with` gives back all that it holds.
 
     Any number of threads may use it. After a fork only the parent may; connect in the child.
@@ -64,7 +65,12 @@ class Hub(HubTensors, HubTimelines, HubServices):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.close()
+        try:
+            # Their handlers may be coroutines of this event loop, which has to go on meanwhile.
+            for service in list(self._services):
+                await service.close_async()
+        finally:
+            self.close()
 
     def __del__(self) -> None:
         # What it has opened goes on: each object holds the link itself.

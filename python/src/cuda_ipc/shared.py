@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ._closing import OfProcess
 from ._deadline import Deadline
 from ._fds import is_finalizing
 from ._layout import Layout
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 REQUEST_S = DEFAULT_MS_REQUEST / 1000
 
 
-class _Lease:
+class _Lease(OfProcess):
     """The lease of an object: `publish`, and `close`, which leaving `with` calls."""
 
     _link: Link

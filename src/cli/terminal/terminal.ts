@@ -5,6 +5,7 @@
  */
 import type { WriteStream } from "node:tty";
 import { styleText } from "node:util";
+import { isTerminalGone } from "./gone-terminal.js";
 import { printable, printableStyled } from "./printable.js";
 
 export type Style = Parameters<typeof styleText>[0];
@@ -84,9 +85,12 @@ export class Terminal {
   }
 }
 
-/** A closed pipe is no failure: `cuda-ipc ls | head -1` closes it early. */
+/**
+ * A closed pipe is no failure: `cuda-ipc ls | head -1` closes it early. Nor is a closed terminal:
+ * its signal ends the command, which then cleans up.
+ */
 function onStreamError(error: NodeJS.ErrnoException): void {
-  if (error.code === "EPIPE") return;
+  if (error.code === "EPIPE" || (error.code === "EIO" && isTerminalGone())) return;
   if (error.syscall !== "write" || error.code !== "ENOSPC") throw error;
   process.stderr.write(
     "error[DISK_FULL]: Cannot write the output: no space is left.\n  hint: Free some space.\n",

@@ -199,7 +199,8 @@ function grantFor<Fd>(object: SharedObject<Fd>, { role, access }: Open): Grant {
   if (role === undefined) {
     throw new CudaIpcError(
       "WRONG_KIND",
-      `Cannot open "${name}" without a role: it is a channel. Use openChannel.`,
+      `Cannot open "${name}" without a role: it is a channel. ` +
+        "Use openChannel (Python: open_channel).",
     );
   }
   if (role === "writer") checkNoWriter(object);

@@ -3,6 +3,8 @@
  * docs: https://prometheus.io/docs/instrumenting/exposition_formats/
  */
 
+import { printable } from "../../base/printable.js";
+
 /** Labels that are undefined are left out. */
 export type Labels = Readonly<Record<string, string | number | undefined>>;
 
@@ -45,19 +47,19 @@ function escaped(text: string): string {
 }
 
 /** Most labels have none of these. */
-const SPECIAL = /[\\\n"\ud800-\udfff]/;
+const SPECIAL = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\\"\ud800-\udfff]/u;
 
 /**
- * As UTF-8 has it. WHY through bytes: half of a surrogate pair has no form there, so two labels
- * that differ in it only are the same to Prometheus.
+ * A label as it is shown: what could control a terminal is escaped. WHY through bytes: half of a
+ * surrogate pair has no form in UTF-8, so two labels that differ in it only are the same to
+ * Prometheus.
  */
-export function wellFormed(text: string): string {
-  return Buffer.from(text).toString();
+export function shownText(text: string): string {
+  return Buffer.from(printable(text)).toString();
 }
 
 function quoted(text: string): string {
-  if (!SPECIAL.test(text)) return text;
-  return escaped(wellFormed(text)).replaceAll('"', '\\"');
+  return SPECIAL.test(text) ? escaped(shownText(text)).replaceAll('"', '\\"') : text;
 }
 
 function numberText(value: number): string {

@@ -1,6 +1,6 @@
 /** The largest objects, and what each program holds. */
 import type { Snapshot, WatchedClient, WatchedObject } from "../snapshot.js";
-import { type Family, type Labels, wellFormed } from "./exposition.js";
+import { type Family, type Labels, shownText } from "./exposition.js";
 import { deviceLabels, gauge } from "./hub-metrics.js";
 import type { Chosen } from "./own-series.js";
 
@@ -43,7 +43,7 @@ export interface ProgramUse {
 export function programsOf({ clients }: Snapshot): ProgramUse[] {
   const groups = new Map<string, ProgramUse & { readonly clients: WatchedClient[] }>();
   for (const client of clients) {
-    const program = wellFormed(client.program);
+    const program = shownText(client.program);
     const user = client.user ?? String(client.uid);
     const key = JSON.stringify([program, user]);
     const group = groups.get(key) ?? { program, user, clients: [] };

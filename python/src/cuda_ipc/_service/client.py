@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._closing import OfProcess
 from .._deadline import Deadline
 from .._protocol import DEFAULT_MS_REQUEST, LIMIT_SERVICE_WAITING
 from ..errors import CudaIpcError
@@ -33,7 +34,7 @@ REQUEST_S = DEFAULT_MS_REQUEST / 1000
 _LOOK_AGAIN_S = 1e-3
 
 
-class ServiceClient:
+class ServiceClient(OfProcess):
     """`hub.connect_service` makes it. Any number of threads may use it."""
 
     def __init__(self, hub: Hub, name: str, plan: ClientPlan, machine: str = "here") -> None:
@@ -181,8 +182,7 @@ class ServiceClient:
             if outcome.kind == "failed":
                 raise failed(attempt, outcome.value)
             if outcome.kind == "dropped":
-                why = yield from why_unanswered(self._hub, link)
-                raise deadline.timed_out(why)
+                raise deadline.timed_out((yield from why_unanswered(self._hub, link)))
             if outcome.kind == "gone":
                 lost += 1
                 check_may_retry(self._plan, attempt, lost, outcome.value)

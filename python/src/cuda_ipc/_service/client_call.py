@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from inspect import iscoroutine, iscoroutinefunction
 from typing import Any, NamedTuple
 
-from ..arrays import byte_view
+from .._data import byte_view
 from ..errors import CudaIpcError
 from .envelope import ABANDONED, DROPPED, FAILED, REFUSED, REPLY, Envelope
 from .messages import SlotToFill
@@ -78,16 +78,14 @@ def ask_of(data: Any, meta: Any, shape: int | Sequence[int] | None, byte_length:
             raise TypeError("a request without data has no shape and no byte_length")
         return Ask(None, False, meta, None, None)
     if iscoroutinefunction(data):
-        raise TypeError(
-            "data is a coroutine function, and the slot is sent when a function returns"
-        )
-    if iscoroutinefunction(data):
         raise TypeError(_IS_COROUTINE)
     if callable(data):
         return Ask(data, False, meta, shape, byte_length)
-    view = byte_view(data)
-    size = len(view) if shape is None and byte_length is None else byte_length
-    return Ask(lambda slot: slot.write(view), True, meta, shape, size)
+    length = len(byte_view(data))
+    if byte_length is not None and byte_length != length:
+        raise ValueError(f"{length} bytes for a request of byte_length {byte_length}")
+    size = length if shape is None else None
+    return Ask(lambda slot: slot._write_message(data, shape), True, meta, shape, size)
 
 
 def refuse_coroutine(result: object) -> None:

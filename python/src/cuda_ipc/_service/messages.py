@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from .._data import byte_view
 from .._waiting import gpu_pauses
 from ..arrays import Array
 from ..channel_message import Message
@@ -53,6 +54,11 @@ class SlotToFill:
                     break
             time.sleep(pause)
         self._slot._write(data)
+
+    def _write_message(self, data: Any, shape: int | Sequence[int] | None) -> None:
+        """As `write`. The data must fill a message of this shape."""
+        self.write(data)
+        self._slot._check_filled(len(byte_view(data)), shape)
 
 
 class MessageLink(Protocol):

@@ -12,9 +12,12 @@ _CODE_LENGTH_MAX = 64
 
 
 def failure_report(error: BaseException) -> dict[str, str]:
-    is_ours = isinstance(error, CudaIpcError)
     code = error.code if isinstance(error, CudaIpcError) else type(error).__name__
-    message = error.message if isinstance(error, CudaIpcError) and is_ours else str(error)
+    try:
+        message = error.message if isinstance(error, CudaIpcError) else str(error)
+    except Exception as wrong:
+        # The client must hear of the failure, even if the handler's error cannot say it.
+        message = f"its text cannot be had: str() of it raised {type(wrong).__name__}"
     # A lone surrogate has no UTF-8.
     message = message.encode("utf-8", "replace").decode()
     report = {"code": code[:_CODE_LENGTH_MAX], "message": message}

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .._closing import OfProcess
 from .._deadline import Deadline
 from .._protocol import DEFAULT_MS_REQUEST
 from ..errors import CudaIpcError
@@ -30,7 +31,7 @@ CLOSE_S = DEFAULT_MS_REQUEST / 1000
 _LOOK_AGAIN_S = 1e-3
 
 
-class Service:
+class Service(OfProcess):
     """One worker of a service. `hub.serve` makes it. Leaving `with` closes it."""
 
     def __init__(

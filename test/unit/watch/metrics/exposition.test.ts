@@ -18,11 +18,15 @@ describe("the exposition format", () => {
     );
   });
 
-  it("escapes quotes, line breaks and backslashes of labels, and nothing else", () => {
-    const text = exposition([family([{ labels: { x: 'q"n\nb\\t\té\u2028' }, value: 1 }])]);
-    assert.ok(text.endsWith('a_bytes{x="q\\"n\\nb\\\\t\té\u2028"} 1\n'), text);
-    const half = exposition([family([{ labels: { x: "a\ud800b" }, value: 1 }])]);
-    assert.ok(half.includes('x="a\ufffdb"'));
+  it("escapes quotes and backslashes of labels, and what could control a terminal", () => {
+    const labelOf = (x: string) =>
+      exposition([family([{ labels: { x }, value: 1 }])])
+        .split("\n")
+        .at(-2);
+    assert.equal(labelOf('q"b\\é😀'), 'a_bytes{x="q\\"b\\\\é😀"} 1');
+    assert.equal(labelOf("a\ud800b"), 'a_bytes{x="a\ufffdb"} 1');
+    assert.equal(labelOf("\u001b[31m\n\0"), 'a_bytes{x="\\\\u001b[31m\\\\u000a\\\\u0000"} 1');
+    assert.equal(labelOf("\u202e\u2028"), 'a_bytes{x="\\\\u202e\\\\u2028"} 1');
   });
 
   it("leaves out labels, samples and metrics that are missing", () => {

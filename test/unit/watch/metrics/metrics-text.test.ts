@@ -123,6 +123,15 @@ describe("the metrics of a snapshot", () => {
     assert.equal(sampleOf(text, "cuda_ipc_program_clients", 'program="\ufffd"'), 2);
   });
 
+  it("have one time series for programs whose names are shown alike", () => {
+    const clients = ["a\u001b[2J", "a\\u001b[2J"].map((program, session) =>
+      watchedClient({ session, program }),
+    );
+    const text = new MetricsText().of(answering({ clients }));
+    assert.equal(seriesOf(text, "cuda_ipc_program_clients"), 1);
+    assert.ok(!text.includes("\u001b"), text);
+  });
+
   it("give the largest objects time series of their own, and say what they left out", () => {
     const max = limits.metricsSeriesMax;
     const objects = Array.from({ length: max + 5 }, (_, index) =>
