@@ -62,6 +62,15 @@ def test_write_send_and_request_refuse_elements_of_another_type(hub):
             client.request(numpy.ones(4, "float32"), timeout=LIMIT).release()
 
 
+def test_a_channel_of_bytes_takes_the_bytes_of_any_values(hub):
+    values = numpy.array([(1, 2.5)], [("id", "int32"), ("at", "float64")])
+    with hub.create_channel("bytes", "uint8", 64) as writer, hub.open_channel("bytes") as reader:
+        for data in (values, numpy.ones((2, 2)), b"abc"):
+            writer.send(data)
+            with reader.next(LIMIT) as message:
+                assert message.data == (data if isinstance(data, bytes) else data.tobytes())
+
+
 def test_a_masked_array_is_refused_because_its_mask_would_be_lost(hub):
     masked = numpy.ma.masked_array([1.0, 2.0], mask=[False, True])
     assert code(lambda: hub.put("masked", masked)) == "UNSUPPORTED"

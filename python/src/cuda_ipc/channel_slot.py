@@ -122,7 +122,9 @@ class Slot:
         """Copies bytes to the start of the slot, and returns how many. Raises MESSAGE_TOO_LARGE."""
         self._check_open("fill")
         parts = self._writer._parts
-        view = byte_view(data, parts.facts.dtype)
+        dtype = parts.facts.dtype
+        # A channel of bytes takes the bytes of any values.
+        view = byte_view(data, None if dtype.name == "uint8" else dtype)
         if len(view) > parts.facts.slot_bytes:
             raise too_large(self.name, len(view), parts.facts.slot_bytes, "bytes")
         parts.memory.write(self._slot * parts.facts.slot_stride, view)

@@ -171,8 +171,9 @@ class ChannelWriter(SlotLoans, ClosingAwaited):
     ) -> int | None:
         """Copies `data` into a slot and commits it. Returns its sequence; None if it was dropped.
 
-        `data` is bytes, or an object with a C-contiguous buffer. Without `shape`, a message that
-        does not fill its slot is one row of elements. The CPU copies at once; `stream` is that of
+        `data` is bytes, or a C-contiguous array on the host of the channel's dtype, such as one of
+        NumPy or PyTorch; for a channel of uint8 of any dtype. Without `shape`, a message that does
+        not fill its slot is one row of elements. The CPU copies at once; `stream` is that of
         `Slot.commit`. Raises as `loan` and `Slot.commit`.
         """
         with self.loan(timeout) as slot:

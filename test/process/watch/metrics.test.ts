@@ -11,6 +11,7 @@ import { soon, until } from "../../support/until.js";
 import { ask, asked, SERVICE, ServiceRig } from "../service/service-rig.js";
 
 const HOSTILE = 'p"q\\n\n\\\\x="1"} 7\n# TYPE x counter\u001b[2J\u2028é';
+const SHOWN = 'p"q\\n\\u000a\\\\x="1"} 7\\u000a# TYPE x counter\\u001b[2J\\u2028é';
 const LONG = "n".repeat(255);
 const MESSAGE = { dtype: "float64", shape: [8] } as const;
 
@@ -60,7 +61,9 @@ describe("the metrics of a real hub", () => {
     assert.equal(promtool(["check", "metrics"], text), "");
   });
 
-  it("keep hostile and long names as they are", { skip: skipParser }, () => {
+  it("escape what could control a terminal in names, and keep long names", {
+    skip: skipParser,
+  }, () => {
     const samples = parsedMetrics(text);
     const one = (name: string, labels: Readonly<Record<string, string>>) => {
       const found = samples.filter(
@@ -72,8 +75,8 @@ describe("the metrics of a real hub", () => {
       return found[0];
     };
     assert.equal(one("cuda_ipc_up", {})?.value, 1);
-    assert.equal(one("cuda_ipc_program_clients", { program: HOSTILE })?.value, 1);
-    const behind = { channel: "numbers", program: HOSTILE, pid: String(process.pid) };
+    assert.equal(one("cuda_ipc_program_clients", { program: SHOWN })?.value, 1);
+    const behind = { channel: "numbers", program: SHOWN, pid: String(process.pid) };
     assert.equal(one("cuda_ipc_channel_reader_behind_messages", behind)?.value, 1);
     assert.equal(one("cuda_ipc_object_leases", { name: LONG })?.value, 1);
     assert.equal(one("cuda_ipc_unheld_objects", {})?.value, 1);

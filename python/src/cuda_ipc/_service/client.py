@@ -93,9 +93,9 @@ class ServiceClient(OfProcess):
     ) -> ServiceMessage:
         """Sends a request to a worker, and returns the reply. Release each reply.
 
-        `data` is bytes or an object with a C-contiguous buffer, which is copied; or a function that
-        fills the slot it is given; or None for a request with meta alone. A function runs again if
-        the request goes to another worker. `meta` is bytes, or a value that travels as JSON.
+        `data` is what `ChannelWriter.send` takes, which is copied; or a function that fills the
+        slot it is given; or None for a request with meta alone. A function runs again if the
+        request goes to another worker. `meta` is bytes, or a value that travels as JSON.
         `shape`, in elements, or `byte_length` is for a request that does not fill its slot.
         `timeout` is in seconds; None waits without a limit.
 

@@ -43,7 +43,7 @@ class SlotToFill:
         return self.array.numpy()
 
     def write(self, data: Any) -> None:
-        """Copies bytes, or an object with a C-contiguous buffer, to the start of the slot.
+        """Copies what `ChannelWriter.send` takes to the start of the slot.
 
         With a stream the CPU first waits until no stream of the other side reads from the slot.
         Raises MESSAGE_TOO_LARGE, CLOSED.
