@@ -69,6 +69,11 @@ describe("printErrors", () => {
       'Cannot open "x": not done within 10 ms; no process has created "x"',
       /^Start the process that publishes it, /,
     ],
+    [
+      "TIMEOUT",
+      'Cannot open "x": not done within 10 ms; no machine whose bridge runs has announced it',
+      /--announce/,
+    ],
     ["FILE_EXISTS", 'Cannot write "x": the file is there already', / with --force\.$/],
     [
       "FILE_EXISTS",
