@@ -108,7 +108,7 @@ async function createOnce<D extends DType>(
     // The writer closes its parts itself, once they are not in use any more.
     scope.handOver();
     scope.own(writer, (writer) => writer.end());
-    if (options.firstSequence !== undefined) writer.goTo(options.firstSequence);
+    if (options.firstSequence !== undefined) writer.beginAt(options.firstSequence);
     const descriptor = describeBuffer(buffer, contentOf(shape), options.replicaOf);
     const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
     const facts = await objects.register(name, descriptor, memory, options);
