@@ -216,7 +216,11 @@ export class Bridge {
       ready: false,
     };
     this.#presence = await Presence.claim(store, record, deadline, log, {
-      onRestored: () => this.#looking.now(),
+      onRestored: () => {
+        // NATS may have lost the bucket, and another bridge may have made a new one.
+        store.watchAnew();
+        this.#looking.now();
+      },
       onLost: (reason) => this.#fail(reason),
     });
     await this.#untilAnnounced(deadline);

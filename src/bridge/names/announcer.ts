@@ -97,8 +97,7 @@ export class Announcer {
       this.#log(`not announced: ${leftOut} names, because others keep ${room} of one machine`);
     this.#leftOut = leftOut;
     if (leftOut === 0) return all;
-    const isKnown = (name: string) =>
-      this.#directory.entry(name)?.record.machine === this.#machine;
+    const isKnown = (name: string) => this.#directory.entry(name)?.record.machine === this.#machine;
     const names = [...all.keys()];
     const known = names.filter(isKnown);
     const others = names.filter((name) => !isKnown(name));

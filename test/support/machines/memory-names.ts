@@ -121,6 +121,10 @@ export class MemoryStore implements NameStore {
     this.#names.replay(this);
   }
 
+  watchAnew(): void {
+    this.#names.replay(this);
+  }
+
   async ask(subject: string, bytes: Uint8Array): Promise<Uint8Array> {
     return this.#names.ask(subject, bytes);
   }
