@@ -189,12 +189,6 @@ export class ChannelWriter<D extends DType = DType> {
     this.#ring.goTo(sequence);
   }
 
-  /** Gives the first message of a new channel this number. Nobody may read it yet. @internal */
-  beginAt(sequence: number): void {
-    this.#checkOpen();
-    this.#ring.beginAt(sequence);
-  }
-
   [Symbol.dispose](): void {
     this.close();
   }
