@@ -216,7 +216,11 @@ export class Bridge {
       ready: false,
     };
     this.#presence = await Presence.claim(store, record, deadline, log, {
-      onRestored: () => this.#looking.now(),
+      onRestored: () => {
+        // NATS may have lost the bucket, and another bridge may have made a new one.
+        store.watchAnew();
+        this.#looking.now();
+      },
       onLost: (reason) => this.#fail(reason),
     });
     await this.#untilAnnounced(deadline);
@@ -251,7 +255,9 @@ export class Bridge {
       await this.#replicas.keepInStep(objects);
       if (!directory.isCurrent || store.awaySinceMs !== undefined) return false;
       const { names, services } = announcedOf(objects, machine, this.#rule);
-      const areNamesWritten = await this.#announcer.announce(names);
+      // Other bridges keep so many of one machine together.
+      const room = limits.namesPerMachineMax - services.size;
+      const areNamesWritten = await this.#announcer.announce(names, room);
       const areServicesWritten = await this.#services.announce(services);
       const isDone = areNamesWritten && areServicesWritten;
       if (isDone) await this.#presence?.setReady(true);

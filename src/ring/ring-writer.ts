@@ -154,13 +154,16 @@ export class RingWriter {
   /** Gives the next message this number. Readers count those in between as missed. */
   goTo(sequence: number): void {
     if (sequence === this.#sequence) return;
-    if (this.#position === this.#control.facts.firstPosition) this.#beginBefore(sequence);
     this.#sequence = sequence;
     this.#control.setSequence(sequence);
   }
 
-  /** In a new ring: a message that says the number of the first one to readers, and is lost. */
-  #beginBefore(sequence: number): void {
+  /**
+   * Gives the first message of a new ring this number, by a message before it that is lost.
+   * Nobody may read the ring yet, because this writes over slots without waiting for readers.
+   */
+  beginAt(sequence: number): void {
+    if (sequence === this.#sequence) return;
     // A reader takes 0 for the number at the first position, so let none begin there.
     for (let count = 0; count <= this.#slots; count += 1) {
       this.reserve();

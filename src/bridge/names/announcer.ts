@@ -2,6 +2,7 @@
  * Writes this machine's names to NATS, and removes those that have ended. Create-if-absent decides
  * if two machines have the same name: the later one is told, and tries again when the name is free.
  */
+import { limits } from "../../base/limits.js";
 import {
   decodeName,
   encodeRecord,
@@ -27,6 +28,8 @@ export class Announcer {
   readonly #log: (line: string) => void;
   #refused = new Map<string, string>();
   #offered = new Map<string, NameRecord>();
+  /** Names for which there was no room. */
+  #leftOut = 0;
 
   constructor(
     machine: string,
@@ -51,16 +54,21 @@ export class Announcer {
   }
 
   /**
-   * Makes NATS say exactly this of this machine. The directory must be current.
+   * Makes NATS say exactly this of this machine, or of as many names as there is room for. The
+   * directory must be current.
    * @returns whether all is written; otherwise something changed meanwhile, so call it again
    */
-  async announce(wanted: ReadonlyMap<string, NameRecord>): Promise<boolean> {
+  async announce(
+    all: ReadonlyMap<string, NameRecord>,
+    room: number = limits.namesPerMachineMax,
+  ): Promise<boolean> {
     const refused = new Map<string, string>();
+    const wanted = this.#within(room, all);
     this.#offered = new Map(wanted);
     const ended = this.#directory
       .entries()
       .filter(({ record }) => record.machine === this.#machine && !wanted.has(record.name));
-    const writes = [
+    const removals = [
       ...ended.map(
         ({ record, revision }) =>
           () =>
@@ -71,13 +79,30 @@ export class Announcer {
           () =>
             this.#store.remove(key, revision),
       ),
-      ...[...wanted.values()]
-        .filter((record) => !this.#isWritten(record))
-        .map((record) => () => this.#write(record, refused)),
     ];
+    const writes = [...wanted.values()]
+      .filter((record) => !this.#isWritten(record))
+      .map((record) => () => this.#write(record, refused));
+    // First, because other bridges leave out a name for which they have no room yet.
+    const isRemoved = await inParallel(removals);
     const isWritten = await inParallel(writes);
     this.#refused = refused;
-    return isWritten;
+    return isRemoved && isWritten;
+  }
+
+  /** What other bridges have no room for is not written. Names that are written already stay. */
+  #within(room: number, all: ReadonlyMap<string, NameRecord>): ReadonlyMap<string, NameRecord> {
+    const leftOut = Math.max(0, all.size - room);
+    if (leftOut > 0 && leftOut !== this.#leftOut)
+      this.#log(`not announced: ${leftOut} names, because others keep ${room} of one machine`);
+    this.#leftOut = leftOut;
+    if (leftOut === 0) return all;
+    const isKnown = (name: string) => this.#directory.entry(name)?.record.machine === this.#machine;
+    const names = [...all.keys()];
+    const known = names.filter(isKnown);
+    const others = names.filter((name) => !isKnown(name));
+    const kept = new Set([...known, ...others].slice(0, room));
+    return new Map([...all].filter(([name]) => kept.has(name)));
   }
 
   #isWritten({ name, object }: NameRecord): boolean {

@@ -38,6 +38,8 @@ export interface NameStore {
   remove(key: string, revision: number): Promise<boolean>;
   read(key: string): Promise<NameEntry | undefined>;
   watch(watcher: NameWatcher): Promise<void>;
+  /** Tells the watcher everything anew, because the bucket may be another one by now. */
+  watchAnew(): void;
   /** Asks the one process that serves this subject. @throws PEER_GONE if none does */
   ask(subject: string, bytes: Uint8Array, deadline: Deadline): Promise<Uint8Array>;
   serve(subject: string, answer: (bytes: Uint8Array) => Promise<Uint8Array>): void;

@@ -144,6 +144,10 @@ export class NatsStore implements NameStore {
     await this.#watch.begin();
   }
 
+  watchAnew(): void {
+    this.#watch?.again();
+  }
+
   async ask(subject: string, bytes: Uint8Array, deadline: Deadline): Promise<Uint8Array> {
     deadline.check();
     const timeout = Math.max(1, Math.min(REQUEST_MS, deadline.remainingMs));
@@ -208,6 +212,7 @@ export class NatsStore implements NameStore {
       const timeout = REQUEST_MS;
       reply = (await this.#connection.request(subject, value, { headers, timeout })).json();
     } catch (error) {
+      this.#checkBucket(error);
       throw natsError(`write ${key}`, this.#options.url, error);
     }
     const { seq, error } = reply as {
@@ -227,6 +232,17 @@ export class NatsStore implements NameStore {
       if (this.#watch === undefined) this.#answers();
       else this.#watch.again();
     }
+  }
+
+  /**
+   * Nobody takes a write: the bucket is gone, although the connection is there. Somebody removed
+   * it, or the server that had it in memory ended, and another one of its cluster is connected.
+   */
+  #checkBucket(error: unknown): void {
+    const { RequestError } = this.#client.transport.errors;
+    if (!(error instanceof RequestError) || !error.isNoResponders()) return;
+    this.#isAway();
+    this.#watch?.again();
   }
 
   #isAway(): void {

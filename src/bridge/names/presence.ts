@@ -155,16 +155,17 @@ async function tryClaim(store: NameStore, record: MachineRecord): Promise<number
   if (found?.value === undefined) return tryClaim(store, record);
   const other = holderIn(key, found.value);
   // One bridge at a time serves a hub, by the lock of its socket. So the other one has ended.
-  if (other.place !== record.place) return other;
-  return (await store.update(key, value, found.revision, options)) ?? other;
+  if (other !== undefined && other.place !== record.place) return other;
+  const updated = await store.update(key, value, found.revision, options);
+  return updated ?? other ?? tryClaim(store, record);
 }
 
-/** @throws INVALID_MESSAGE */
-function holderIn(key: string, bytes: Uint8Array): Holder {
+/** Undefined if the record makes no sense: then no bridge has it. */
+function holderIn(key: string, bytes: Uint8Array): Holder | undefined {
   try {
     return decodeMachine(key, bytes);
   } catch (error) {
-    if (!(error instanceof VersionMismatch)) throw error;
+    if (!(error instanceof VersionMismatch)) return undefined;
     const { version, place = `of version ${version}` } = error.other;
     return { place };
   }

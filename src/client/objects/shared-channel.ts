@@ -26,6 +26,7 @@ import { describeBuffer } from "../../gpu/memory/sharing.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { memorySlots } from "../../ring/channel-layout.js";
 import { succeed } from "../../ring/ring-succession.js";
+import { RingWriter } from "../../ring/ring-writer.js";
 import type { ChannelContent } from "../../wire/channel-content.js";
 import type { ReplicaOf } from "../../wire/descriptor.js";
 import { checkName } from "../../wire/names.js";
@@ -102,13 +103,15 @@ async function createOnce<D extends DType>(
       buffer.close(),
     );
     const parts = scope.own(createParts(name, buffer, shape), (parts) => parts.close());
+    // It has no readers yet.
+    if (options.firstSequence !== undefined)
+      new RingWriter(parts.words, [], () => {}).beginAt(options.firstSequence);
     let handle: SharedHandle | undefined;
     const readers = () => whoReads(objects.link, name, handle?.object);
     const writer = new ChannelWriter(parts, () => handle?.close(), readers);
     // The writer closes its parts itself, once they are not in use any more.
     scope.handOver();
     scope.own(writer, (writer) => writer.end());
-    if (options.firstSequence !== undefined) writer.goTo(options.firstSequence);
     const descriptor = describeBuffer(buffer, contentOf(shape), options.replicaOf);
     const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
     const facts = await objects.register(name, descriptor, memory, options);

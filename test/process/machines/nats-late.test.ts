@@ -1,11 +1,16 @@
-/** A NATS server that is back, takes connections, and has no JetStream for a while. */
+/**
+ * A NATS server that takes connections, but lacks something: it is back without its JetStream for a
+ * while, or the bucket is gone.
+ */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
+import { connect } from "@nats-io/transport-node";
 import { Deadline } from "../../../src/base/deadline.js";
 import { NatsStore } from "../../../src/bridge/names/nats-store.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestNats } from "../../support/machines/test-nats.js";
+import { TwoMachines } from "../../support/machines/two-machines.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { until } from "../../support/until.js";
 
@@ -43,6 +48,31 @@ describe("names in NATS", { skip: skipWithoutEngines }, () => {
     } finally {
       await store.close();
     }
+  });
+});
+
+describe("bridges whose bucket is removed", { skip: skipWithoutEngines }, () => {
+  it("make it again, announce all that they have, and find what is new", async () => {
+    await using site = await TwoMachines.start();
+    const { hubOfOne, hubOfOther, other } = site;
+    using _early = await hubOfOne.put("early", Uint8Array.of(1));
+    await until("the name is known", async () => (await other.status()).names.length === 1);
+    const connection = await connect({ servers: site.nats.url });
+    await connection.request("$JS.API.STREAM.DELETE.KV_cuda-ipc");
+    await connection.close();
+    using _late = await hubOfOne.put("late", Uint8Array.of(2));
+    for (const [name, value] of [
+      ["late", 2],
+      ["early", 1],
+    ] as const) {
+      const options = { from: "any", dtype: "uint8", timeoutMs: 20_000 } as const;
+      using copy = await hubOfOther.open(name, options);
+      assert.deepEqual([...(await copy.read())], [value]);
+    }
+    await until("both machines are known again", async () => {
+      const { machines, namesAwayMs } = await other.status();
+      return namesAwayMs === null && machines.filter(({ alive }) => alive).length === 2;
+    });
   });
 });
 

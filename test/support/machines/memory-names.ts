@@ -55,6 +55,11 @@ export class MemoryNames {
     return this.#entries.get(key);
   }
 
+  /** Of all entries that were not removed. */
+  keys(): string[] {
+    return [...this.#entries.values()].flatMap(({ key, value }) => (value ? [key] : []));
+  }
+
   serve(subject: string, answer: (bytes: Uint8Array) => Promise<Uint8Array>): void {
     this.#served.set(subject, answer);
   }
@@ -113,6 +118,10 @@ export class MemoryStore implements NameStore {
 
   async watch(watcher: NameWatcher): Promise<void> {
     this.watcher = watcher;
+    this.#names.replay(this);
+  }
+
+  watchAnew(): void {
     this.#names.replay(this);
   }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { POSITIONS_MAX, whenFullPolicies } from "../../../src/ring/channel-layout.js";
-import { RingRig } from "../../support/ring/ring-rig.js";
+import { plainMessage, RingRig } from "../../support/ring/ring-rig.js";
 
 describe("a free slot", () => {
   for (const whenFull of whenFullPolicies) {
@@ -243,5 +243,35 @@ describe("bells", () => {
     rig.succeed().fallAsleep();
     reader.detach();
     assert.equal(rig.roomRung, 4, "and by a reader that leaves");
+  });
+});
+
+describe("the number of a message", () => {
+  it("changes nothing about the slot that is reserved, also before the first message", () => {
+    for (const slots of [1, 2, 4]) {
+      const rig = new RingRig({ slots, whenFull: "drop-oldest", firstPosition: 0 });
+      const reader = rig.attach();
+      assert.equal(rig.writer.reserve(), true);
+      const { slot } = rig.writer;
+      rig.writer.goTo(5);
+      assert.equal(rig.writer.slot, slot);
+      rig.writer.commit(plainMessage);
+      const taken = reader.tryTake();
+      assert.equal(taken?.slot, slot);
+      assert.deepEqual([taken.sequence, taken.missed], [5, 5]);
+    }
+  });
+
+  it("of the first message is known to readers of a new ring, which miss none before it", () => {
+    for (const slots of [1, 2, 4])
+      for (const lossy of [false, true]) {
+        const rig = new RingRig({ slots });
+        rig.writer.beginAt(5);
+        const reader = rig.attach({ lossy });
+        rig.writer.reserve();
+        rig.writer.commit(plainMessage);
+        const taken = reader.tryTake();
+        assert.deepEqual([taken?.sequence, taken?.missed], [5, 0]);
+      }
   });
 });

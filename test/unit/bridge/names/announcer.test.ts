@@ -7,7 +7,12 @@ import { Directory } from "../../../../src/bridge/names/directory.js";
 import { Presence, type PresenceEvents } from "../../../../src/bridge/names/presence.js";
 import { ServiceAnnouncer } from "../../../../src/bridge/names/service-announcer.js";
 import type { MachineRecord, NameRecord } from "../../../../src/wire/machine-records.js";
-import { encodeRecord, nameKey, serviceKey } from "../../../../src/wire/machine-records.js";
+import {
+  encodeRecord,
+  machineKey,
+  nameKey,
+  serviceKey,
+} from "../../../../src/wire/machine-records.js";
 import { MACHINES_VERSION } from "../../../../src/wire/machines-version.js";
 import { MemoryNames } from "../../../support/machines/memory-names.js";
 import { hostArray } from "../../../support/messages.js";
@@ -162,6 +167,30 @@ describe("Announcer", () => {
     assert.equal(other.directory.entry("z")?.record.machine, "one", "its machine is gone");
     for (const presence of presences) await presence.close();
   });
+
+  it("writes as many names as others keep, says how many it leaves out, and removes all", async () => {
+    const names = new MemoryNames();
+    const one = await bridgeOf(names, "one");
+    const presence = await one.claim();
+    const written = () =>
+      one.directory
+        .entries()
+        .map(({ record }) => record.name)
+        .sort();
+    await one.announcer.announce(wanted("one", { b: 1, c: 2 }), 3);
+    await one.announcer.announce(wanted("one", { a: 3, b: 1, c: 2, d: 4, e: 5 }), 3);
+    assert.deepEqual(written(), ["a", "b", "c"], "those that were announced before stay");
+    assert.equal(one.announcer.offered("d"), undefined);
+    await one.announcer.announce(wanted("one", { a: 3, b: 1, c: 2, d: 4, e: 5 }), 3);
+    const told = one.log.filter((line) => line.includes("not announced"));
+    assert.deepEqual(told, ["not announced: 2 names, because others keep 3 of one machine"]);
+    // The names that end make room before others take it.
+    assert.equal(await one.announcer.announce(wanted("one", { b: 1, d: 4, e: 5 }), 3), true);
+    assert.deepEqual(written(), ["b", "d", "e"]);
+    await one.announcer.announce(new Map(), 3);
+    assert.deepEqual(names.keys(), [machineKey("one")]);
+    await presence.close();
+  });
 });
 
 describe("Presence", () => {
@@ -248,5 +277,28 @@ describe("Presence", () => {
     await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual(reasons, ["BRIDGE_RUNNING"]);
     await taker.close();
+  });
+
+  it("writes over a record that makes no sense, at its start and later", async (t) => {
+    t.mock.timers.enable({ apis: ["setInterval"] });
+    const names = new MemoryNames();
+    const one = await bridgeOf(names, "one");
+    const key = machineKey("one");
+    names.write(key, Uint8Array.of(1), 0, {});
+    const reasons: string[] = [];
+    let restored = 0;
+    const presence = await one.claim({
+      onRestored: () => (restored += 1),
+      onLost: (reason) => reasons.push(reason.code),
+    });
+    assert.equal(one.directory.machine("one")?.record.ready, false);
+    names.write(key, Uint8Array.of(2), names.read(key)?.revision ?? 0, {});
+    assert.equal(one.directory.machine("one"), undefined);
+    t.mock.timers.tick(defaults.machineTtlMs / 4);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(restored, 1);
+    assert.equal(one.directory.machine("one")?.record.ready, false);
+    assert.deepEqual(reasons, []);
+    await presence.close();
   });
 });
