@@ -192,7 +192,10 @@ async function hitWithin(
       await world.replaceEnded();
     }
     const outcomes = await done;
-    return { hit: victim.hasEnded && (await victim.exited()) === "SIGKILL", outcomes };
+    // WHY asked: that it was killed may be noticed a moment after its callers got an answer.
+    const hasEnded = (await victim.disarm()) === undefined;
+    if (cell.role === "hub") await world.replaceEnded();
+    return { hit: hasEnded && (await victim.exited()) === "SIGKILL", outcomes };
   }
   if (fault === "SIGSTOP") {
     const hit = await firstOf(done, victim);

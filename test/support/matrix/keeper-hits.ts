@@ -1,6 +1,5 @@
 /** Kills a keeper or its hub within a step, and waits for the next one. */
 import type { Cell } from "./cells.js";
-import { isRunning } from "./party.js";
 import type { RunResult } from "./promises.js";
 import type { CallOutcome } from "./steps.js";
 import type { World } from "./world.js";
@@ -20,9 +19,10 @@ export async function hitKeeper(
   using seam = await kept.seam(victim);
   await seam.arm("SIGKILL", at);
   const outcomes = await perform();
-  await seam.disarm();
-  if (isRunning(victim) && at > 1) return { hit: false, outcomes };
-  if (isRunning(victim)) process.kill(victim, "SIGKILL");
+  // WHY not its state: a killed process has that of a running one until its files are closed.
+  const isThere = (await seam.disarm()) !== undefined;
+  if (isThere && at > 1) return { hit: false, outcomes };
+  if (isThere) process.kill(victim, "SIGKILL");
   const next = await world.keptHub(victim);
   if (fault === "SIGKILL, then hub restart") {
     await world.bystander.restart();
