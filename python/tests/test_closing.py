@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 
-from conftest import LIMIT, until
+from conftest import LIMIT, code, until
 
 import cuda_ipc
 
@@ -125,3 +125,25 @@ def test_leaving_a_hub_lets_a_coroutine_that_handles_a_request_finish(socket):
                 return int(answer.json)
 
     assert asyncio.run(main()) == 2
+
+
+def test_a_wait_does_not_begin_once_another_thread_has_closed_the_channel(hub, monkeypatch):
+    """The close comes after the first look, and before the wait."""
+    with full(hub) as (writer, reader):
+        reader.next(LIMIT).release()
+        writer.send(b"2")
+        with reader.next(LIMIT):
+            for one, wait, look in (
+                (writer, writer.loan, "_reserve"),
+                (reader, reader.next, "try_next"),
+            ):
+                found = getattr(one, look)
+
+                def then_close(*given, one=one, found=found):
+                    result = found(*given)
+                    one.close()
+                    return result
+
+                with monkeypatch.context() as patched:
+                    patched.setattr(one, look, then_close)
+                    assert code(wait) == "CLOSED"

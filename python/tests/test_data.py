@@ -75,6 +75,10 @@ def test_a_masked_array_is_refused_because_its_mask_would_be_lost(hub):
     masked = numpy.ma.masked_array([1.0, 2.0], mask=[False, True])
     assert code(lambda: hub.put("masked", masked)) == "UNSUPPORTED"
     assert code(lambda: hub.share("masked", masked)) == "UNSUPPORTED"
+    with hub.create("masked", "float64", 2) as array:
+        assert code(lambda: array.write(masked)) == "UNSUPPORTED"
+    with hub.create_channel("masked:c", "uint8", 16) as writer:
+        assert code(lambda: writer.send(masked)) == "UNSUPPORTED"
 
 
 def test_bfloat16_of_ml_dtypes_is_written_and_sent(hub):

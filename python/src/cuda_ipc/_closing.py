@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from ._fds import is_finalizing
+from .errors import closed
 
 Self = TypeVar("Self", bound="Closing")
 
@@ -57,12 +58,21 @@ class ClosingAwaited(Closing):
     def _leave_when_awake(self, leave: Callable[[], object], wake: Callable[[], object]) -> None:
         """Frees the parts: now, or when the call that waits has been woken."""
         with self._waits:
+            if self._closed:
+                return
             self._closed = True
             if self._is_awaited:
                 self._leave_later = leave
                 wake()
                 return
         leave()
+
+    def _begin_await(self, attempt: str) -> None:
+        """Call it before a wait. Raises CLOSED if another thread has closed it meanwhile."""
+        with self._waits:
+            if self._closed:
+                closed(attempt)
+            self._is_awaited = True
 
     def _end_await(self) -> None:
         with self._waits:

@@ -49,6 +49,7 @@ def byte_view(data: Any, dtype: DType | None = None) -> memoryview:
 
     Raises TypeError also for elements of another type; ValueError, UNSUPPORTED, UNSUPPORTED_DTYPE.
     """
+    _refuse_mask(data)
     try:
         view = memoryview(data)
     except (TypeError, ValueError, BufferError):
@@ -82,11 +83,16 @@ def _typed(data: Any) -> tuple[DType, tuple[int, ...], memoryview]:
     if named is None or sizes is None:
         view = buffer_of(data)
         return _of_format(view), tuple(view.shape or ()), _packed(view)
+    _refuse_mask(data)
+    return dtype_of(named), tuple(int(n) for n in sizes), _bytes_of_array(data)
+
+
+def _refuse_mask(data: Any) -> None:
+    """A masked array of NumPy would lose its mask."""
     if hasattr(data, "mask"):
         raise CudaIpcError(
             "UNSUPPORTED", "Cannot copy an array: it has a mask. Copy its data, or array.filled()"
         )
-    return dtype_of(named), tuple(int(n) for n in sizes), _bytes_of_array(data)
 
 
 def _of_torch(tensor: Any) -> tuple[DType, tuple[int, ...], memoryview]:

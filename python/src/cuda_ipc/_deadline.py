@@ -27,10 +27,7 @@ class Deadline:
 
     def __init__(self, attempt: str, timeout: float | None) -> None:
         if timeout is not None:
-            if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-                raise TypeError(f"timeout must be a number of seconds or None, not {timeout!r}")
-            if not timeout >= 0:
-                raise ValueError(f"timeout must be at least 0 seconds, not {timeout!r}")
+            check_seconds("timeout", timeout)
         self.attempt = attempt
         self.timeout = timeout
         self.cancelled = False

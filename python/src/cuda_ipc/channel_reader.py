@@ -24,7 +24,7 @@ _STARTS = ("next", "latest", "oldest")
 
 
 class ChannelReader(Messages, ClosingAwaited):
-    """A reader of a channel. One thread at a time may use it, and any may close it."""
+    """A reader of a channel. One thread at a time may use it. Another may close it in a wait."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class ChannelReader(Messages, ClosingAwaited):
                 f'Cannot read channel "{self.name}": another call waits for a message; give it a '
                 "timeout, or cancel it",
             )
-        self._is_awaited = True
+        self._begin_await(f'read channel "{self.name}"')
         # A signal may have ended a release before the writer knew of it.
         self._ring.retry()
 

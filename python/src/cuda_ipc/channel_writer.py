@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ChannelWriter(SlotLoans, ClosingAwaited):
-    """The writer of a channel. One thread at a time may use it, and any may close it."""
+    """The writer of a channel. One thread at a time may use it. Another may close it in a wait."""
 
     def __init__(
         self,
@@ -111,10 +111,10 @@ class ChannelWriter(SlotLoans, ClosingAwaited):
             if slot is not None:
                 return slot
             deadline = Deadline(f'write to channel "{self.name}"', timeout)
+            self._begin_await(f'write to channel "{self.name}"')
             slot = self._spin.until(lambda: self._reserve(by), timeout)
             if slot is not None:
                 return slot
-            self._is_awaited = True
             for pause in until_room(self._ring, deadline, self._inspect):
                 if pause is not None:
                     time.sleep(pause)
@@ -141,10 +141,10 @@ class ChannelWriter(SlotLoans, ClosingAwaited):
             if slot is not None:
                 return slot
             deadline = Deadline(f'write to channel "{self.name}"', timeout)
+            self._begin_await(f'write to channel "{self.name}"')
             slot = self._spin.until(lambda: self._reserve(by), timeout)
             if slot is not None:
                 return slot
-            self._is_awaited = True
             for pause in until_room(self._ring, deadline, self._inspect):
                 if pause is not None:
                     await asyncio.sleep(pause)

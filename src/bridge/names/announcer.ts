@@ -90,7 +90,7 @@ export class Announcer {
     return isRemoved && isWritten;
   }
 
-  /** What other bridges have no room for is not written. Names that are written already stay. */
+  /** The names to write: at most `room`. Those that are in NATS already are kept first. */
   #within(room: number, all: ReadonlyMap<string, NameRecord>): ReadonlyMap<string, NameRecord> {
     const leftOut = Math.max(0, all.size - room);
     if (leftOut > 0 && leftOut !== this.#leftOut)
@@ -171,7 +171,7 @@ export class Announcer {
   }
 }
 
-/** What a name has in NATS. */
+/** The record under a name's key in NATS. */
 interface WrittenRecord {
   readonly machine: string;
   /** Whether a bridge of that machine runs. */

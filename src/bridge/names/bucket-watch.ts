@@ -13,7 +13,7 @@ type Watch = Awaited<ReturnType<Bucket["watch"]>>;
 export interface BucketWatchParts {
   /** Opens the bucket, which the server may have lost. @throws NATS_UNAVAILABLE */
   open(): Promise<Bucket>;
-  /** What the watch throws becomes this. */
+  /** Turns an error of NATS into one of this package. */
   explained(error: unknown): unknown;
   /** The watch has begun anew. */
   onBegun(): void;
@@ -69,6 +69,7 @@ export class BucketWatch {
     try {
       const { state } = (await bucket.status()).streamInfo;
       const watch = await bucket.watch();
+      if (!this.#open) return watch.stop();
       this.#watch = watch;
       this.#watcher.onRestart();
       if (state.messages === 0) this.#watcher.onCurrent();

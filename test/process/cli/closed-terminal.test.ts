@@ -1,4 +1,4 @@
-/** What a command leaves when its terminal is closed. */
+/** Closes the terminal of commands: each must clean up and end by SIGHUP, without a crash. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { constants } from "node:os";

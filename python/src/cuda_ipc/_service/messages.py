@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .._data import byte_view
 from .._waiting import gpu_pauses
 from ..arrays import Array
 from ..channel_message import Message
@@ -48,17 +47,19 @@ class SlotToFill:
         With a stream the CPU first waits until no stream of the other side reads from the slot.
         Raises MESSAGE_TOO_LARGE, CLOSED.
         """
+        self._copy(data)
+
+    def _copy(self, data: Any) -> int:
         for pause in gpu_pauses():
             with self._lock:
                 if self._slot._may_write():
                     break
             time.sleep(pause)
-        self._slot._write(data)
+        return self._slot._write(data)
 
     def _write_message(self, data: Any, shape: int | Sequence[int] | None) -> None:
         """As `write`. The data must fill a message of this shape."""
-        self.write(data)
-        self._slot._check_filled(len(byte_view(data)), shape)
+        self._slot._check_filled(self._copy(data), shape)
 
 
 class MessageLink(Protocol):
