@@ -18,7 +18,7 @@ const onHost: ReadonlySet<string> = new Set([
   "channel-copies",
   "channel-kernels",
   ...["channel-throughput", "channel-round-trip", "channel-wake", "channel-layout", "channel-peer"],
-  ...["client-open", "client-throughput", "network"],
+  ...["client-open", "client-throughput", "network", "relay"],
 ]);
 
 type Compile = (files: readonly string[], result: string) => void;

@@ -4,10 +4,11 @@
  */
 import { readFileSync } from "node:fs";
 import type { TestMachine } from "../../test/support/machines/test-machine.js";
+import { CPrograms } from "../c-programs.js";
 import { cpuMs } from "../hub/process-facts.js";
 import type { Row } from "../measure.js";
 import type { CopySides } from "./arrays.js";
-import { ucxPerftest } from "./peers.js";
+import { relayUs, ucxPerftest } from "./peers.js";
 import type { Place } from "./site.js";
 
 const BYTES = 8;
@@ -51,12 +52,20 @@ export async function messages(
   const test = ["-t", "tag_lat", "-s", String(BYTES), "-n", String(roundTrips)];
   const found = await ucxPerftest(places, test);
   const bare = typeof found === "string" ? Number.NaN : 2 * found.p50Us;
+  using c = new CPrograms("host");
+  const relayed = await relayUs(c, places, roundTrips);
   return [
     {
       what: `round trip of ${BYTES} bytes in C, ucx_perftest tag_lat, event-driven, p50`,
       value: bare,
       unit: "us",
       ...(typeof found === "string" ? { missing: found } : {}),
+    },
+    {
+      what: "the wake-ups of two bridges in C, without their work, p50",
+      value: typeof relayed === "string" ? Number.NaN : relayed,
+      unit: "us",
+      ...(typeof relayed === "string" ? { missing: relayed } : {}),
     },
     {
       what: `round trip of ${BYTES} bytes through two carried channels, p50`,

@@ -1,4 +1,6 @@
-/** Measures other ways to carry bytes between two places: sendfile in C, and ucx_perftest. */
+/**
+ * Measures other ways to carry bytes between two places: programs in C, and UCX's own ucx_perftest.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
@@ -20,32 +22,72 @@ type Memory = "new" | "used";
 /** Milliseconds to send a memory file to another one. A text says why it cannot be measured. */
 export async function sendFileMs(
   c: CPrograms,
-  [from, to]: readonly [Place, Place],
+  places: readonly [Place, Place],
   byteLength: number,
   memory: Memory,
 ): Promise<number | string> {
-  const receiver = start(c, to, ["receive", to.address, String(byteLength), memory]);
+  const size = String(byteLength);
+  const told = await tell(c, places, "network", { receive: [size, memory], send: [size] });
+  return typeof told === "string" ? told : Number(told.receiver);
+}
+
+/**
+ * The median of round trips, in us, in C: the wake-ups of two bridges without their work. A text
+ * says why it cannot be measured.
+ */
+export async function relayUs(
+  c: CPrograms,
+  places: readonly [Place, Place],
+  roundTrips: number,
+): Promise<number | string> {
+  const told = await tell(c, places, "relay", { receive: [], send: [String(roundTrips)] });
+  if (typeof told === "string") return told;
+  return (JSON.parse(told.sender) as { us: { p50: number } }).us.p50;
+}
+
+/** What each side of a program in bench/c prints at its end; a receiver first prints its port. */
+async function tell(
+  c: CPrograms,
+  [from, to]: readonly [Place, Place],
+  name: string,
+  args: { readonly receive: readonly string[]; readonly send: readonly string[] },
+): Promise<{ readonly receiver: string; readonly sender: string } | string> {
+  const start = ({ within }: Place, more: readonly string[]): Side | string => {
+    const program = c.programWith(name, more);
+    return typeof program === "string" ? program : new Side([...within, program.command, ...more]);
+  };
+  const receiver = start(to, ["receive", to.address, ...args.receive]);
   if (typeof receiver === "string") return receiver;
   try {
-    const lines = createInterface({ input: receiver.stdout as NodeJS.ReadableStream });
-    const next = lines[Symbol.asyncIterator]();
-    const { value: port } = await soon("the receiver listens", next.next());
-    const sender = start(c, from, ["send", to.address, String(byteLength), String(port)]);
+    const port = await receiver.line("the receiver listens");
+    const sender = start(from, ["send", to.address, ...args.send, port]);
     if (typeof sender === "string") return sender;
-    const ended = once(sender, "exit");
-    const { value: ms } = await soon("all bytes have come", next.next());
-    await ended;
-    return Number(ms);
+    const told = await sender.line("the sender ends");
+    return { receiver: await receiver.line("the receiver ends"), sender: told };
   } finally {
-    receiver.kill("SIGKILL");
+    receiver.kill();
   }
 }
 
-function start(c: CPrograms, { within }: Place, args: readonly string[]): ChildProcess | string {
-  const program = c.programWith("network", args);
-  if (typeof program === "string") return program;
-  const words = [...within, program.command, ...program.args];
-  return spawn(words[0] as string, words.slice(1), { stdio: ["ignore", "pipe", "inherit"] });
+/** A program of one side, and what it prints. */
+class Side {
+  readonly #child: ChildProcess;
+  readonly #lines: AsyncIterator<string>;
+
+  constructor([command = "", ...args]: readonly string[]) {
+    this.#child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+    const output = this.#child.stdout as NodeJS.ReadableStream;
+    this.#lines = createInterface({ input: output })[Symbol.asyncIterator]();
+  }
+
+  async line(what: string): Promise<string> {
+    const { value } = await soon(what, this.#lines.next());
+    return value ?? "";
+  }
+
+  kill(): void {
+    this.#child.kill("SIGKILL");
+  }
 }
 
 export interface UcxFigures {

@@ -14,5 +14,7 @@ it("the benchmark of machines measures copies, messages, and the bridges' own co
   const ours = rows.filter(({ what }) => /^an array of 8 MiB|carried channels, p50$/.test(what));
   assert.equal(ours.length, 2);
   assert.ok(ours.every(({ value }) => value > 0));
+  const relayed = rows.find(({ what }) => what.startsWith("the wake-ups of two bridges in C"));
+  assert.ok(relayed?.missing !== undefined || Number(relayed?.value) > 0);
   assert.ok(rows.some(({ what, met }) => what.startsWith("memory of a bridge") && met));
 });
