@@ -7,15 +7,17 @@ import { skipWithoutEngines } from "../test/support/machines/engines.js";
 import { type CopyOptions, type CopySides, gpuCopies, hostCopies } from "./machines/arrays.js";
 import { type MessageOptions, messages } from "./machines/messages.js";
 import { Site } from "./machines/site.js";
+import { type SmallArrayOptions, smallArrays } from "./machines/small-arrays.js";
 import type { Row } from "./measure.js";
 
-export type MachinesOptions = CopyOptions & MessageOptions;
+export type MachinesOptions = CopyOptions & MessageOptions & SmallArrayOptions;
 
 const FULL_SCALE: MachinesOptions = {
   byteLength: 1024 ** 3,
   rounds: 3,
   roundTrips: 2000,
   idleMs: 10_000,
+  names: 20,
 };
 
 /** @param device where the copies of the last rows are made, if it is no host device */
@@ -42,6 +44,7 @@ export async function machines(
   const copies = await hostCopies(sides, places, scale, site.link);
   return [
     ...copies,
+    ...(await smallArrays(sides, scale)),
     ...(await messages(sides, places, scale)),
     ...(device === "host" ? [] : await onDevice(site, sides, device, copies, scale)),
   ];

@@ -225,8 +225,8 @@ export const defaults = {
   linkTimeoutMs: 5000,
   /** How long this machine's bridge may say nothing of a fetch that is under way. */
   bridgeSilenceMs: 20_000,
-  /** The pause after a bridge has looked for new names on its hub. */
-  bridgeLookMs: 1000,
+  /** The least pause after a bridge has looked for new names on its hub. */
+  bridgeLookMs: 50,
   /** How long a client of a socket between processes may stay silent. */
   peerSilenceMs: 10_000,
   /** How long a web client may take to send its headers. */

@@ -6,6 +6,8 @@ import { defaults } from "../base/limits.js";
 
 /** At most this share of a CPU goes into looking, however many names there are. */
 const SHARE_OF_CPU = 0.05;
+/** The least pause if something is left to be done, or if the hub does not answer. */
+const RETRY_MS = 1000;
 /** The longest pause, also while nothing changes. */
 const PAUSE_MS_MAX = 10_000;
 
@@ -61,9 +63,11 @@ export class Looking {
       // WHY not the time: a look waits for NATS when names are new, and then others are new, too.
       const { user, system } = process.cpuUsage(start);
       const pauseMs = (user + system) / 1000 / SHARE_OF_CPU;
-      const boundedMs = Math.min(Math.max(defaults.bridgeLookMs, pauseMs), PAUSE_MS_MAX);
+      const next = isDone ? since : undefined;
+      const leastMs = next === undefined ? RETRY_MS : defaults.bridgeLookMs;
+      const boundedMs = Math.min(Math.max(leastMs, pauseMs), PAUSE_MS_MAX);
       await this.#pause(boundedMs, () => this.#wanted === "now");
-      if (isDone && since !== undefined) await this.#untilChanged(since);
+      if (next !== undefined) await this.#untilChanged(next);
     }
   }
 
