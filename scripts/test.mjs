@@ -13,8 +13,8 @@ const argv = process.argv.slice(2);
 const prebuilt = argv.includes("--prebuilt");
 const set = ["quick", "all"].find((name) => argv.includes(`--${name}`)) ?? "usual";
 const prefixes = argv.filter((argument) => !argument.startsWith("--"));
-// Three for two cores, because tests with processes of their own often wait for them.
-const concurrency = Number(process.env.TEST_CONCURRENCY ?? 3);
+// Four for two cores, because tests with processes of their own often wait for them.
+const concurrency = Number(process.env.TEST_CONCURRENCY ?? 4);
 
 if (!prebuilt) await compileAll();
 

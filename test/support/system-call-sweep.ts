@@ -14,7 +14,7 @@ import { soon } from "./until.js";
 const CALLS_MAX = 500;
 /** By day each of the first calls of a name fails, then one of so many. `NIGHTLY=1` tries all. */
 const FIRST_CALLS = 3;
-const STRIDE = 4;
+const STRIDE = 8;
 
 export interface Failure {
   /** `recvmsg 3 with ENOMEM` */
