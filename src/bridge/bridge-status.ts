@@ -90,7 +90,12 @@ function channelsOf({ carried, serving }: BridgeFacts): BridgeStatus["channels"]
     return { name, direction: "in", machine, messages } as const;
   });
   const going = serving.flatMap((it) => it.carried);
-  return [...coming, ...going].sort(by(({ name, machine }) => `${name} ${machine}`));
+  const channels = [...coming, ...going].map((it) => ({
+    ...it,
+    // WHY a limit: a writer may give its last message any number.
+    messages: Math.min(it.messages, Number.MAX_SAFE_INTEGER),
+  }));
+  return channels.sort(by(({ name, machine }) => `${name} ${machine}`));
 }
 
 /** As many names after this one as fit beside the rest. */

@@ -133,15 +133,18 @@ export class UcxWorker {
     return this.#settled("send", pointer, memory).then(() => undefined);
   }
 
-  /** Receives one message with this tag. SAFETY: as for `send`. */
-  receive(memory: UcxMemory, tag: bigint): PostedReceive {
+  /**
+   * Receives one message with this tag. SAFETY: as for `send`.
+   * @param bits of the tag that count
+   */
+  receive(memory: UcxMemory, tag: bigint, bits = ALL_BITS): PostedReceive {
     this.#checkOpen();
     const pointer = this.#functions.ucp_tag_recv_nbx(
       this.#handle,
       memory.address,
       memory.byteLength,
       tag,
-      ALL_BITS,
+      bits,
       receiveParams,
     );
     const byteLength = this.#settled("receive", pointer, memory, tag);

@@ -10,7 +10,7 @@ import { checked } from "./codec.js";
 import { descriptorSchema } from "./descriptor.js";
 import { MACHINES_VERSION, otherVersionOf, VersionMismatch } from "./machines-version.js";
 import { refusalSchema } from "./peer-messages.js";
-import { count, positive } from "./schemas.js";
+import { count, goodName, positive } from "./schemas.js";
 
 const head = { v: v.literal(MACHINES_VERSION) };
 const word = v.pipe(v.string(), v.maxLength(512));
@@ -23,7 +23,7 @@ const base64 = (bytesMax: number) =>
 
 const meeting = {
   ...head,
-  machine: word,
+  machine: goodName,
   instance: v.pipe(v.string(), v.uuid()),
   ucx: word,
   /** Of the UCX worker that serves this link alone. */

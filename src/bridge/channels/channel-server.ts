@@ -31,6 +31,8 @@ interface Joined {
   readonly lent: LentReader;
   /** Messages that the other machine copies. */
   readonly exported: Set<number>;
+  /** Called when one of them has ended. */
+  onExportEnd: () => void;
   /** While it is read. */
   credit: Credit | undefined;
 }
@@ -118,7 +120,8 @@ export class ChannelServer {
       throw new CudaIpcError("CLOSED", `Cannot carry "${lent.reader.label}": ${found}`);
     }
     this.#lastId += 1;
-    this.#joined.set(this.#lastId, { lent, exported: new Set(), credit: undefined });
+    const exported = new Set<number>();
+    this.#joined.set(this.#lastId, { lent, exported, onExportEnd: () => {}, credit: undefined });
     return this.#lastId;
   }
 
@@ -150,6 +153,7 @@ export class ChannelServer {
       for (;;) {
         if (!credit.tryTake()) await credit.take();
         this.#checkExported(joined);
+        while (holdsEnough(joined)) await exportEnd(joined);
         const slot = await reader.next();
         if (slot === undefined) return { gone: false };
         await this.#give(id, joined, slot);
@@ -227,13 +231,15 @@ export class ChannelServer {
   }
 
   /** Takes the slot over. */
-  #export({ exported }: Joined, slot: ReceivedSlot): number {
+  #export(joined: Joined, slot: ReceivedSlot): number {
+    const { exported } = joined;
     const { array, byteLength } = slot;
     const { byteOffset } = array.layout;
     const id = this.#parts.add({
       ...{ buffer: array.buffer, byteOffset, byteLength, index: NO_INDEX },
       close: () => {
         exported.delete(id);
+        joined.onExportEnd();
         slot.release();
       },
     });
@@ -244,6 +250,20 @@ export class ChannelServer {
 
 function close({ lent, credit }: Joined): void {
   releaseAll([() => lent.close(), () => credit?.close()]);
+}
+
+/**
+ * A reader that may be overtaken holds at most half of the slots. WHY: if it held all, its writer
+ * would wait for the other machine, which a writer with "drop-oldest" never wants.
+ */
+function holdsEnough({ lent: { reader }, exported }: Joined): boolean {
+  return reader.lossy && exported.size >= Math.max(1, Math.floor(reader.slots / 2));
+}
+
+function exportEnd(joined: Joined): Promise<void> {
+  return new Promise((resolve) => {
+    joined.onExportEnd = resolve;
+  });
 }
 
 /** The bytes of a small message: in place if the CPU sees them. */

@@ -76,7 +76,7 @@ export class MessageCarrier {
 
   async #write({ message, bytes }: ArrivedMessage, writer: ChannelWriter): Promise<void> {
     const { slotBytes, metaBytesMax } = this.#source;
-    const { deadline, keepsNumbers, metaOf } = this.#rules;
+    const { deadline, keepsNumbers, metaOf, onProgress } = this.#rules;
     const { sequence, byteLength, shape, meta, metaIsJson } = message;
     if (sequence < this.#next)
       throw this.#lies(`message ${sequence} comes after ${this.#next - 1}`);
@@ -84,6 +84,8 @@ export class MessageCarrier {
     if (meta.byteLength > metaBytesMax) throw this.#lies(`${meta.byteLength} bytes of meta`);
     if (metaIsJson && metaOf !== undefined) throw this.#lies("JSON in place of a service's meta");
     using slot = await writer.loan({ signal: deadline.signal });
+    // While readers here held all slots, nothing was missing of the other machine.
+    onProgress();
     await this.#fill(message, bytes, slot);
     try {
       // In one step with the commit, so that nothing is counted twice.

@@ -8,7 +8,10 @@ export interface LinkServer {
   answer(call: LinkCall): Promise<unknown>;
   /** The other side asks for more messages of a read. What it throws ends the link. */
   more(asked: MoreMessages): void;
-  /** Lets the other side read a channel. Returns its number on the link. */
+  /**
+   * Lets the other side read a channel, and takes it over. Returns its number on the link.
+   * @throws CLOSED if the link has ended
+   */
   lend(lent: LentReader): number;
   /** Ends a loan, if it has not ended. */
   takeBack(channel: number): void;

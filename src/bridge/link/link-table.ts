@@ -41,6 +41,8 @@ export class LinkTable {
   readonly #parts: LinkTableParts;
   readonly #outgoing = new Map<string, Promise<MachineLink>>();
   readonly #incoming = new Set<MachineLink>();
+  /** Each closes what a link that is being made has opened. */
+  readonly #beginnings = new Set<() => void>();
   #open = true;
 
   constructor(parts: LinkTableParts) {
@@ -51,7 +53,7 @@ export class LinkTable {
   /**
    * The link to a bridge. Many callers share one.
    * @throws PEER_GONE if it does not answer, UNSUPPORTED if no transport of UCX reaches it,
-   * PROTOCOL_MISMATCH, NATS_UNAVAILABLE, ABORTED
+   * PROTOCOL_MISMATCH, NATS_UNAVAILABLE, ABORTED, CLOSED
    */
   async to(machine: string, instance: string, deadline: Deadline): Promise<MachineLink> {
     const found = this.#outgoing.get(instance) ?? this.#begin(machine, instance);
@@ -59,8 +61,10 @@ export class LinkTable {
     return deadline.race(found, () => {});
   }
 
+  /** The caller closes the context afterwards, and then no worker of it may be left. */
   close(): void {
     this.#open = false;
+    for (const close of this.#beginnings) close();
     for (const link of this.#incoming) link.close();
     for (const asked of this.#outgoing.values()) {
       asked.then(
@@ -87,7 +91,13 @@ export class LinkTable {
     );
     let worker: UcxWorker | undefined;
     let link: MachineLink | undefined;
+    const close = () => {
+      link?.close();
+      worker?.close();
+    };
+    this.#beginnings.add(close);
     try {
+      this.#checkOpen();
       worker = UcxWorker.create(context);
       const meeting = this.#meeting(worker);
       const request = encodeLinkMessage({ ...meeting, op: "link" });
@@ -98,12 +108,12 @@ export class LinkTable {
       await link.call({ op: "hello" }, deadline);
       const made = link;
       made.onEnd(() => this.#outgoing.delete(instance));
-      if (!this.#open) made.close();
       return made;
     } catch (error) {
-      link?.close();
-      worker?.close();
+      close();
       throw this.#explained(machine, error, link !== undefined);
+    } finally {
+      this.#beginnings.delete(close);
     }
   }
 
@@ -123,7 +133,7 @@ export class LinkTable {
   }
 
   #answer(request: LinkRequest): LinkReply {
-    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot link: the bridge is ending");
+    this.#checkOpen();
     if (this.#incoming.size >= limits.machineLinksMax) {
       const found = `${this.#incoming.size} are open, the limit (machineLinksMax)`;
       throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot accept another link: ${found}`);
@@ -136,6 +146,10 @@ export class LinkTable {
       link.onEnd(() => this.#incoming.delete(link));
       return { ...meeting, ok: true };
     });
+  }
+
+  #checkOpen(): void {
+    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot link: the bridge is ending");
   }
 
   /** What this side brings to a link. */
@@ -172,6 +186,8 @@ export class LinkTable {
 
   /** Says which engine did not get through. */
   #explained(machine: string, error: unknown, hasMet: boolean): unknown {
+    // The context may be closed, too, and has no transports then.
+    if (!this.#open) return error;
     const { context } = this.#parts;
     const ucx = `UCX ${context.version} (${context.transports().join(", ")})`;
     if (hasCode(error, "UNSUPPORTED")) return unreachable(machine, ucx, error);

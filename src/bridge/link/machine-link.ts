@@ -204,7 +204,8 @@ export class MachineLink {
 
   async #receiveFrames(): Promise<void> {
     const post = (memory: Uint8Array) => {
-      const posted = this.#worker.receive(memoryOf(memory), FRAME_TAG);
+      // WHY by that bit: UCX would keep messages with other tags, for which nothing waits.
+      const posted = this.#worker.receive(memoryOf(memory), FRAME_TAG, BYTES_TAG);
       // Handled when its turn comes.
       posted.byteLength.catch(() => {});
       return { memory, posted };

@@ -11,6 +11,7 @@ import {
   nameKey,
 } from "../../wire/machine-records.js";
 import { VersionMismatch } from "../../wire/machines-version.js";
+import { peerGone } from "../link/peer-gone.js";
 import type { Directory } from "./directory.js";
 import { inParallel } from "./in-parallel.js";
 import { leftBehind } from "./left-behind.js";
@@ -27,7 +28,8 @@ export class Announcer {
   readonly #directory: Directory;
   readonly #log: (line: string) => void;
   #refused = new Map<string, string>();
-  #offered = new Map<string, NameRecord>();
+  /** Undefined before the first look at the hub. */
+  #offered: Map<string, NameRecord> | undefined;
   /** Names for which there was no room. */
   #leftOut = 0;
 
@@ -48,9 +50,14 @@ export class Announcer {
     return [...this.#refused].map(([name, machine]) => ({ name, machine }));
   }
 
-  /** What this machine announces under a name. Others may hear of it before NATS tells this one. */
+  /**
+   * What this machine announces under a name. Others may hear of it before NATS tells this one.
+   * @throws PEER_GONE while it is not known yet, so a copy that the bridge before this one began
+   * waits as if no bridge were there
+   */
   offered(name: string): NameRecord | undefined {
-    return this.#offered.get(name);
+    if (this.#offered !== undefined) return this.#offered.get(name);
+    throw peerGone(this.#machine, "its bridge has started, and does not know its names yet");
   }
 
   /**
@@ -162,7 +169,7 @@ export class Announcer {
       if (this.#refused.get(name) !== machine)
         this.#log(`not announced: "${name}", because machine "${machine}" announced it before`);
       refused.set(name, machine);
-      this.#offered.delete(name);
+      this.#offered?.delete(name);
       return true;
     }
     const next = await this.#store.update(nameKey(name), encodeRecord(record), revision);

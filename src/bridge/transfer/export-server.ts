@@ -127,7 +127,12 @@ export class ExportServer implements LinkServer {
   }
 
   lend(lent: LentReader): number {
-    this.#tie(lent.reader.label);
+    try {
+      this.#tie(lent.reader.label);
+    } catch (error) {
+      lent.close();
+      throw error;
+    }
     return this.#channels.lend(lent);
   }
 

@@ -58,7 +58,16 @@ export class RemoteObject<T extends object> {
     );
     const { instance } = this.#machineRecord();
     const link = await this.#links.to(machine, instance, deadline);
-    this.#opened = { ...(await this.#use.open(link, deadline)), link };
+    // WHY unlimited: what is opened too late must still be given back. A reader that nobody reads
+    // would hold its writer back.
+    const opening = this.#use.open(link, deadline.unlimited());
+    const opened = await deadline.race(opening, () => {
+      opening.then(
+        (late) => this.#giveBack({ ...late, link }),
+        () => {},
+      );
+    });
+    this.#opened = { ...opened, link };
     return this.#opened;
   }
 
@@ -88,7 +97,11 @@ export class RemoteObject<T extends object> {
   end(): void {
     const opened = this.#opened;
     this.#opened = undefined;
-    if (opened === undefined || !opened.link.open) return;
+    if (opened !== undefined) this.#giveBack(opened);
+  }
+
+  #giveBack(opened: OpenedOver<T>): void {
+    if (!opened.link.open) return;
     const deadline = new Deadline("give an object back", {}, defaults.linkTimeoutMs);
     // Without effect on what was copied. The end of the link closes the object, too.
     this.#use.end(opened.link, opened, deadline).catch(() => {});

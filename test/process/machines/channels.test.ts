@@ -151,6 +151,29 @@ describe("a channel of another machine", { skip: skipWithoutEngines }, () => {
       assert.ok(reader.missed > 0, `${reader.received} of ${sent} messages came`);
     });
 
+  it("never holds a drop-oldest writer back, also if the other machine takes nothing", async () => {
+    const options = { ...bytes, slots: 4, whenFull: "drop-oldest" } as const;
+    using writer = await hubOfOne.createChannel("stalled", options);
+    using reader = await open("stalled");
+    other.signalBridge("SIGSTOP");
+    try {
+      for (let sent = 0; sent < 10; sent += 1) {
+        const slot = writer.tryLoan();
+        assert.ok(slot !== undefined, `all slots are held after ${sent} messages`);
+        slot.commit();
+        // So that the bridge takes what it may.
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    } finally {
+      other.signalBridge("SIGCONT");
+    }
+    await until("messages go on", () => {
+      writer.tryLoan()?.commit();
+      using found = reader.tryNext();
+      return found !== undefined;
+    });
+  });
+
   it("ends with PEER_GONE if its writer dies, after what was committed", async () => {
     const args = [one.hub.socket, "mortal"];
     await using writer = new Actor(new URL("actors/writes-two.js", import.meta.url), { args });

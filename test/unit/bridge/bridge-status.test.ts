@@ -132,6 +132,16 @@ describe("statusOf", () => {
     ]);
   });
 
+  it("is of its form also if another machine numbers messages up to the end", () => {
+    const messages = Number.MAX_SAFE_INTEGER + 1;
+    const carried = [{ record: { name: "b", machine: "two" }, messages }] as never;
+    const going = { name: "a", direction: "out", machine: "three", messages } as const;
+    const serving = [{ carried: [going], claimed: [] }];
+    const status = statusOf({ ...idle, carried, serving }, new Known().directory, undefined);
+    const { channels } = checked("a status", statusReplySchema, status) as BridgeStatus;
+    assert.equal(channels.length, 2);
+  });
+
   it("counts what is left out of a long list", () => {
     const known = new Known();
     for (let at = 0; at < 20; at += 1) known.service(`service-${at}`, OWN);

@@ -1,10 +1,18 @@
+/** ALONE: libucp changes the process that loads it. */
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { describe, it } from "node:test";
+import type { CudaIpcError } from "../../../../src/base/errors.js";
 import { defaults } from "../../../../src/base/limits.js";
-import type { FrameSeal } from "../../../../src/bridge/link/frame-seal.js";
+import { FrameSeal } from "../../../../src/bridge/link/frame-seal.js";
 import type { LinkServer } from "../../../../src/bridge/link/link-server.js";
 import { MachineLink } from "../../../../src/bridge/link/machine-link.js";
-import { memoryOf, type UcxWorker } from "../../../../src/ucx/ucx-worker.js";
+import { UcxContext } from "../../../../src/ucx/ucx-context.js";
+import { memoryOf, UcxWorker } from "../../../../src/ucx/ucx-worker.js";
+import { skipWithoutUcx } from "../../../support/machines/engines.js";
+import { soon } from "../../../support/until.js";
+
+process.env.UCX_TLS = "tcp";
 
 const hello = new TextEncoder().encode(JSON.stringify({ id: 1, op: "hello" }));
 
@@ -49,5 +57,20 @@ describe("MachineLink", () => {
     t.mock.timers.tick(1);
     assert.equal(link.open, false);
     link.onEnd((reason) => assert.match(reason.message, /"silent": it has sent or taken nothing/));
+  });
+
+  it("ends on a message that is neither a frame nor bytes, which UCX would keep", {
+    skip: skipWithoutUcx(),
+  }, async () => {
+    using context = UcxContext.open();
+    using hostile = UcxWorker.create(context);
+    const worker = UcxWorker.create(context);
+    worker.connect(hostile.address, () => {});
+    hostile.connect(worker.address, () => {});
+    const seal = new FrameSeal([randomBytes(32), randomBytes(32)], "answered");
+    const link = new MachineLink("hostile", worker, seal, {} as LinkServer);
+    const ended = new Promise<CudaIpcError>((resolve) => link.onEnd(resolve));
+    await hostile.send(memoryOf(new Uint8Array(new ArrayBuffer(8))), 2n);
+    assert.equal((await soon("the link ends", ended)).code, "UNTRUSTED_PEER");
   });
 });

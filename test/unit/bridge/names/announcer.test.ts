@@ -104,6 +104,14 @@ describe("Announcer", () => {
     for (const presence of presences) await presence?.close();
   });
 
+  it("does not say that it lacks a name before it knows its names", async () => {
+    const { announcer } = await bridgeOf(new MemoryNames(), "one");
+    // The other machine asks again after this error, and gives up after NOT_FOUND.
+    assert.throws(() => announcer.offered("weights"), { code: "PEER_GONE", message: /"one"/ });
+    await announcer.announce(wanted("one", {}));
+    assert.equal(announcer.offered("weights"), undefined);
+  });
+
   it("offers a name that others see before NATS has told this machine", async () => {
     const names = new MemoryNames();
     const one = await bridgeOf(names, "one");

@@ -53,7 +53,7 @@ function served() {
     sendMessage: async (message: Omit<CarriedMessage, "kind">) => {
       rig.messages.push(message);
     },
-  } as unknown as MachineLink;
+  };
   const hub = {
     openAny: async () => {
       rig.opened += 1;
@@ -67,7 +67,7 @@ function served() {
     indexes: new IndexAccount("x", 0),
     announced: (name: string) => ({ name, object: OBJECT, descriptor: hostArray }),
   } as unknown as ExportParts;
-  const server = new ExportServer(parts, () => link);
+  const server = new ExportServer(parts, () => link as unknown as MachineLink);
   let id = 0;
   const call = <Result>(asked: object) => {
     id += 1;
@@ -78,7 +78,7 @@ function served() {
     const piece = { part: "data", byteOffset: 0, byteLength: 8, tag: "8000000000000000" };
     return call<CallResult<"send">>({ op: "send", export: exported, ...piece });
   };
-  return { ...rig, rig, server, call, open, send };
+  return { ...rig, rig, link, server, call, open, send };
 }
 
 describe("ExportServer", () => {
@@ -152,5 +152,14 @@ describe("ExportServer", () => {
     await ended;
     assert.equal(held, 0);
     await assert.rejects(send(second ?? 0), { code: "NOT_FOUND" });
+  });
+
+  it("closes a reader that is lent after the end of the link", () => {
+    const { server, link } = served();
+    let closed = 0;
+    const lent = { reader: { label: "video" }, close: () => (closed += 1) };
+    link.open = false;
+    assert.throws(() => server.lend(lent as unknown as LentReader), { code: "CLOSED" });
+    assert.equal(closed, 1);
   });
 });
