@@ -31,7 +31,8 @@ describe("connectionOptions", () => {
     const tlsOf = (url: string) => connectionOptions(transport, { url, bucket: "b" }, "test").tls;
     for (const url of ["tls://10.0.0.1", "nats://10.0.0.1, tls://10.0.0.2"])
       assert.equal(typeof tlsOf(url), "object", url);
-    for (const url of ["nats://10.0.0.1", "10.0.0.1:4222"]) assert.equal(tlsOf(url), undefined, url);
+    for (const url of ["nats://10.0.0.1", "10.0.0.1:4222"])
+      assert.equal(tlsOf(url), undefined, url);
   });
 
   it("refuses a scheme and a login that the client of NATS would ignore", async () => {
