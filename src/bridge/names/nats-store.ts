@@ -2,6 +2,7 @@
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
 import { type Bucket, BucketWatch, entryOf } from "./bucket-watch.js";
+import { ClientSockets } from "./client-sockets.js";
 import { loadNats, type NatsClient } from "./load-nats.js";
 import type { NameEntry, NameStore, NameWatcher, WriteOptions } from "./name-store.js";
 import { connectionOptions, type NatsOptions, natsError } from "./nats-options.js";
@@ -28,6 +29,7 @@ export class NatsStore implements NameStore {
   readonly #client: NatsClient;
   readonly #options: NatsOptions;
   readonly #connection: Connection;
+  readonly #sockets: ClientSockets;
   readonly #log: (line: string) => void;
   #bucket: Bucket;
   #watch: BucketWatch | undefined;
@@ -38,12 +40,14 @@ export class NatsStore implements NameStore {
     client: NatsClient,
     options: NatsOptions,
     connection: Connection,
+    sockets: ClientSockets,
     bucket: Bucket,
     log: (line: string) => void,
   ) {
     this.#client = client;
     this.#options = options;
     this.#connection = connection;
+    this.#sockets = sockets;
     this.#bucket = bucket;
     this.#log = log;
     void this.#followStatus();
@@ -58,7 +62,8 @@ export class NatsStore implements NameStore {
   ): Promise<NatsStore> {
     const client = await loadNats();
     const given = connectionOptions(client.transport, options, name);
-    const connecting = client.transport.connect(given);
+    const sockets = new ClientSockets();
+    const connecting = sockets.run(() => client.transport.connect(given));
     let connection: Connection;
     try {
       connection = await deadline.race(connecting, () => {
@@ -68,6 +73,7 @@ export class NatsStore implements NameStore {
         );
       });
     } catch (error) {
+      sockets.close();
       if (error instanceof CudaIpcError) throw error;
       const isSilent = error instanceof client.transport.errors.TimeoutError;
       throw natsError("connect", options.url, isSilent ? new Error(SILENT) : error);
@@ -75,9 +81,10 @@ export class NatsStore implements NameStore {
     try {
       checkServer(connection, options.url);
       const bucket = await openBucket(client, connection, options);
-      return new NatsStore(client, options, connection, bucket, log);
+      return new NatsStore(client, options, connection, sockets, bucket, log);
     } catch (error) {
       await connection.close();
+      sockets.close();
       throw error;
     }
   }
@@ -189,6 +196,7 @@ export class NatsStore implements NameStore {
     this.#open = false;
     this.#watch?.close();
     await this.#connection.close();
+    this.#sockets.close();
   }
 
   get #prefix(): string {
