@@ -50,8 +50,8 @@ const UNREACHABLE =
   "one. Check UCX_TLS and UCX_NET_DEVICES on both machines.";
 
 const NO_TRANSPORT =
-  "UCX finds nothing here that it may use. Check UCX_TLS and UCX_NET_DEVICES. Without them it uses " +
-  "all networks.";
+  "UCX finds nothing here that it may use. Check UCX_TLS and UCX_NET_DEVICES. Without them it " +
+  "uses all networks.";
 
 /** What the environment of this process says is wrong. */
 const ofEnvironment: Readonly<Record<number, string>> = {

@@ -1,7 +1,7 @@
 /**
  * The sockets of one client of NATS. WHY: it forgets a socket whose server accepts it and then says
- * nothing, such as one that stands still or is none of NATS. Each attempt would leave one behind,
- * and the process could not end.
+ * nothing, such as one that stands still or is none of NATS. As long as such a socket is open, the
+ * process cannot end.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { subscribe } from "node:diagnostics_channel";

@@ -25,15 +25,14 @@ export interface NatsOptions {
 }
 
 const LOGIN =
-  "Log in with --user and CUDA_IPC_NATS_PASSWORD, or with --token, and leave the login out of the " +
-  "URL.";
+  "Log in with --user and CUDA_IPC_NATS_PASSWORD, or with --token. Leave the login out of the URL.";
 const BUCKET = /^[A-Za-z0-9_-]{1,64}$/;
 
 type ConnectionOptions = NonNullable<Parameters<NatsTransport["connect"]>[0]>;
 
 /**
- * @throws TypeError for a bucket that NATS does not take; NATS_UNAVAILABLE for a URL that its client
- * would misread; SystemError for a file
+ * @throws TypeError for a bucket that NATS does not take; NATS_UNAVAILABLE for a URL that the
+ * client of NATS would misread; SystemError for a file
  */
 export function connectionOptions(
   { credsAuthenticator, nkeyAuthenticator }: NatsTransport,

@@ -24,6 +24,10 @@ const MARKER_MS = 60_000;
 const INBOX = "_INBOX.";
 /** JetStream's error for a write that expected another revision. */
 const WRONG_LAST_SEQUENCE = 10_071;
+/** JetStream's error for a lifetime in a stream that allows none. */
+const TTL_DISABLED = 10_166;
+const FOREIGN_BUCKET =
+  "Another program made this bucket. Give all bridges another one with --bucket, or remove it.";
 
 export class NatsStore implements NameStore {
   readonly #client: NatsClient;
@@ -229,7 +233,9 @@ export class NatsStore implements NameStore {
     };
     if (error?.err_code === WRONG_LAST_SEQUENCE) return undefined;
     if (error === undefined && typeof seq === "number" && Number.isSafeInteger(seq)) return seq;
-    throw natsError(`write ${key}`, this.#options.url, String(error?.description ?? "no answer"));
+    const remedy = error?.err_code === TTL_DISABLED ? FOREIGN_BUCKET : undefined;
+    const found = String(error?.description ?? "no answer");
+    throw natsError(`write ${key}`, this.#options.url, found, remedy);
   }
 
   async #followStatus(): Promise<void> {
