@@ -5,7 +5,7 @@ import { type FoundLibucp, openLibucp } from "../ffi/libucp-search.js";
 import { readFilePart } from "../os/file-calls.js";
 import { createMemoryFile } from "../os/memory-file.js";
 import { OwnedFd } from "../os/owned-fd.js";
-import { checkStatus } from "./ucx-status.js";
+import { checkLocalStatus } from "./ucx-status.js";
 import { contextParams } from "./ucx-structs.js";
 import { hasFasterNetwork, tuneForTcp } from "./ucx-tuning.js";
 
@@ -27,7 +27,7 @@ export class UcxContext {
     this.#handle = handle;
   }
 
-  /** @throws ENGINE_NOT_FOUND; UNSUPPORTED if UCX finds no usable device */
+  /** @throws ENGINE_NOT_FOUND; UNSUPPORTED if UCX finds no usable device; SYSTEM_ERROR */
   static open(found: FoundLibucp = openLibucp()): UcxContext {
     const context = UcxContext.#start(found, true);
     if (!hasFasterNetwork(context.transports())) return context;
@@ -40,13 +40,13 @@ export class UcxContext {
     return acquireIn((scope) => {
       const config = new BigUint64Array(new ArrayBuffer(8));
       const attempt = "read the configuration of UCX";
-      checkStatus(attempt, functions.ucp_config_read(null, null, config));
+      checkLocalStatus(attempt, functions.ucp_config_read(null, null, config));
       const configuration = config[0] ?? 0n;
       const context = new BigUint64Array(new ArrayBuffer(8));
       try {
         if (isTuned) tuneForTcp(functions, configuration);
         const params = contextParams();
-        checkStatus(
+        checkLocalStatus(
           "start UCX",
           functions.ucp_init_version(API.major, API.minor, params, configuration, context),
         );

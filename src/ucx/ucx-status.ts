@@ -12,6 +12,7 @@ export const ucsStatus = {
   UCS_ERR_UNREACHABLE: -6,
   UCS_ERR_INVALID_ADDR: -7,
   UCS_ERR_MESSAGE_TRUNCATED: -9,
+  UCS_ERR_NO_ELEM: -12,
   UCS_ERR_NO_DEVICE: -14,
   UCS_ERR_BUSY: -15,
   UCS_ERR_CANCELED: -16,
@@ -32,6 +33,7 @@ const names = new Map<number, string>(
 const codes: Readonly<Record<number, ErrorCode>> = {
   [ucsStatus.UCS_ERR_NO_MEMORY]: "OUT_OF_MEMORY",
   [ucsStatus.UCS_ERR_UNREACHABLE]: "UNSUPPORTED",
+  [ucsStatus.UCS_ERR_NO_ELEM]: "UNSUPPORTED",
   [ucsStatus.UCS_ERR_NO_DEVICE]: "UNSUPPORTED",
   [ucsStatus.UCS_ERR_INVALID_ADDR]: "INVALID_MESSAGE",
   [ucsStatus.UCS_ERR_MESSAGE_TRUNCATED]: "INVALID_MESSAGE",
@@ -46,6 +48,18 @@ const NO_ROOM =
 const UNREACHABLE =
   "UCX has no transport that reaches the other machine. `cuda-ipc doctor` shows those of this " +
   "one. Check UCX_TLS and UCX_NET_DEVICES on both machines.";
+
+const NO_TRANSPORT =
+  "UCX finds nothing here that it may use. Check UCX_TLS and UCX_NET_DEVICES. Without them it " +
+  "uses all networks.";
+
+/** What the environment of this process says is wrong. */
+const ofEnvironment: Readonly<Record<number, string>> = {
+  [ucsStatus.UCS_ERR_NO_ELEM]: NO_TRANSPORT,
+  [ucsStatus.UCS_ERR_NO_DEVICE]: NO_TRANSPORT,
+  [ucsStatus.UCS_ERR_INVALID_PARAM]:
+    "UCX refuses the value of a variable. Check those whose names begin with UCX_.",
+};
 
 /** Unknown codes are failures of the connection, which UCX adds to from version to version. */
 export function ucxError(attempt: string, status: number): CudaIpcError {
@@ -63,7 +77,8 @@ function statusName(status: number): string {
 export function checkLocalStatus(attempt: string, status: number): void {
   if (status === ucsStatus.UCS_OK) return;
   const message = `Cannot ${attempt}: UCX says ${statusName(status)}`;
-  throw new CudaIpcError(codes[status] ?? "SYSTEM_ERROR", message, { remedy: NO_ROOM });
+  const remedy = ofEnvironment[status] ?? NO_ROOM;
+  throw new CudaIpcError(codes[status] ?? "SYSTEM_ERROR", message, { remedy });
 }
 
 /** @throws for every status but UCS_OK */

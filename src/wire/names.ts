@@ -3,6 +3,11 @@ import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { shownValue } from "../base/shown-value.js";
 
+/** What a name consists of, as the end of a sentence. */
+export const nameRule =
+  `1 to ${limits.nameBytesMax} letters, digits, '.', '_', '-' or ':', ` +
+  "the first a letter, digit or '_'";
+
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9._:-]*$/;
 
 export function isValidName(name: string): boolean {
@@ -15,10 +20,5 @@ export function checkName(name: string): string {
   if (typeof name !== "string")
     throw new TypeError(`name must be a string, not ${shownValue(name)}`);
   const shown = JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}...` : name);
-  throw new CudaIpcError(
-    "INVALID_NAME",
-    `Cannot use ${shown} as a name: wanted 1 to ${limits.nameBytesMax} letters, digits, ` +
-      "'.', '_', '-' or ':', " +
-      "the first a letter, digit or '_'",
-  );
+  throw new CudaIpcError("INVALID_NAME", `Cannot use ${shown} as a name: wanted ${nameRule}`);
 }

@@ -39,7 +39,9 @@ export class BridgeClaim {
     const claim = SocketClaim.tryMake(path);
     if (claim !== undefined) return new BridgeClaim(path, claim);
     const message = `Cannot serve this hub: another bridge listens at ${path}`;
-    throw new CudaIpcError("BRIDGE_RUNNING", message);
+    // WHY not the usual one: another name of the machine does not help.
+    const remedy = "Use that one, or end it. A hub has one bridge.";
+    throw new CudaIpcError("BRIDGE_RUNNING", message, { remedy });
   }
 
   release(): void {

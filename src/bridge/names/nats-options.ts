@@ -7,7 +7,7 @@ import { fromNodeError } from "../../os/system-error.js";
 import type { NatsTransport } from "./load-nats.js";
 
 export interface NatsOptions {
-  /** One or more URLs, with commas: `nats://`, `tls://`. */
+  /** One or more URLs, with commas: `nats://`, or `tls://`, which then holds for all of them. */
   readonly url: string;
   /** The key-value bucket. Bridges with another bucket do not see each other. */
   readonly bucket: string;
@@ -24,11 +24,16 @@ export interface NatsOptions {
   readonly keyFile?: string | undefined;
 }
 
+const LOGIN =
+  "Log in with --user and CUDA_IPC_NATS_PASSWORD, or with --token. Leave the login out of the URL.";
 const BUCKET = /^[A-Za-z0-9_-]{1,64}$/;
 
 type ConnectionOptions = NonNullable<Parameters<NatsTransport["connect"]>[0]>;
 
-/** @throws TypeError for a bucket that NATS does not take; SystemError for a file */
+/**
+ * @throws TypeError for a bucket that NATS does not take; NATS_UNAVAILABLE for a URL that the
+ * client of NATS would misread; SystemError for a file
+ */
 export function connectionOptions(
   { credsAuthenticator, nkeyAuthenticator }: NatsTransport,
   options: NatsOptions,
@@ -38,15 +43,18 @@ export function connectionOptions(
   const { caFile, certFile, keyFile } = options;
   if (!BUCKET.test(bucket))
     throw new TypeError(`bucket must be letters, digits, "_" and "-", not "${bucket}"`);
+  const servers = checkedServers(url);
   const authenticator =
     credsFile !== undefined
       ? credsAuthenticator(bytesOf(credsFile))
       : nkeyFile !== undefined
         ? nkeyAuthenticator(bytesOf(nkeyFile))
         : undefined;
-  const usesTls = [caFile, certFile, keyFile].some((file) => file !== undefined);
+  const usesTls =
+    servers.some((it) => it.startsWith("tls://")) ||
+    [caFile, certFile, keyFile].some((file) => file !== undefined);
   return {
-    servers: url.split(","),
+    servers,
     name,
     // A bridge goes on with what it has while NATS is away, however long that is.
     maxReconnectAttempts: -1,
@@ -59,8 +67,23 @@ export function connectionOptions(
     ...(password === undefined ? {} : { pass: password }),
     ...(token === undefined ? {} : { token }),
     ...(authenticator === undefined ? {} : { authenticator }),
-    ...(usesTls ? { tls: tlsOptions(url, { caFile, certFile, keyFile }) } : {}),
+    ...(usesTls ? { tls: tlsOptions(servers, { caFile, certFile, keyFile }) } : {}),
   };
+}
+
+/**
+ * The servers that a URL names. WHY checked: the client of NATS ignores the scheme and the login of
+ * a URL. It would send unencrypted what `tls://` was to protect, and would not log in.
+ */
+function checkedServers(url: string): string[] {
+  const servers = url.split(",").map((it) => it.trim());
+  for (const server of servers) {
+    const scheme = /^(\w+):\/\//.exec(server)?.[1];
+    if (scheme !== undefined && scheme !== "nats" && scheme !== "tls")
+      throw natsError("connect", url, `the scheme is ${scheme}://, wanted nats:// or tls://`);
+    if (server.includes("@")) throw natsError("connect", url, "a URL may have no login", LOGIN);
+  }
+  return servers;
 }
 
 /**
@@ -68,10 +91,10 @@ export function connectionOptions(
  * not pass the address on, and Node then wants a certificate for "localhost".
  */
 function tlsOptions(
-  url: string,
+  servers: readonly string[],
   files: Readonly<Record<string, string | undefined>>,
 ): NonNullable<ConnectionOptions["tls"]> {
-  const named = url.split(",").map(hostOf);
+  const named = servers.map(hostOf);
   const addresses = named.filter((host) => isIP(host) !== 0);
   const own: TlsOptions = {
     checkServerIdentity: (host, certificate) => {
@@ -86,9 +109,9 @@ function tlsOptions(
   return { ...definedOf(files), ...(own as object) };
 }
 
-/** Without scheme, login, port, and the brackets of IPv6. */
+/** Without scheme, port, and the brackets of IPv6. */
 function hostOf(url: string): string {
-  const rest = url.replace(/^\w+:\/\//, "").replace(/^.*@/, "");
+  const rest = url.replace(/^\w+:\/\//, "");
   return /^\[(.*)\]/.exec(rest)?.[1] ?? rest.replace(/[:/].*$/, "");
 }
 
@@ -114,9 +137,13 @@ function shownUrl(url: string): string {
     .join(",");
 }
 
-export function natsError(attempt: string, url: string, cause: unknown): CudaIpcError {
+export function natsError(
+  attempt: string,
+  url: string,
+  cause: unknown,
+  remedy?: string,
+): CudaIpcError {
   const found = cause instanceof Error ? cause.message : String(cause);
-  return new CudaIpcError("NATS_UNAVAILABLE", `Cannot ${attempt} at ${shownUrl(url)}: ${found}`, {
-    cause,
-  });
+  const message = `Cannot ${attempt} at ${shownUrl(url)}: ${found}`;
+  return new CudaIpcError("NATS_UNAVAILABLE", message, { cause, remedy });
 }

@@ -2,6 +2,7 @@
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
 import { type Bucket, BucketWatch, entryOf } from "./bucket-watch.js";
+import { ClientSockets } from "./client-sockets.js";
 import { loadNats, type NatsClient } from "./load-nats.js";
 import type { NameEntry, NameStore, NameWatcher, WriteOptions } from "./name-store.js";
 import { connectionOptions, type NatsOptions, natsError } from "./nats-options.js";
@@ -23,11 +24,16 @@ const MARKER_MS = 60_000;
 const INBOX = "_INBOX.";
 /** JetStream's error for a write that expected another revision. */
 const WRONG_LAST_SEQUENCE = 10_071;
+/** JetStream's error for a lifetime in a stream that allows none. */
+const TTL_DISABLED = 10_166;
+const FOREIGN_BUCKET =
+  "Another program made this bucket. Give all bridges another one with --bucket, or remove it.";
 
 export class NatsStore implements NameStore {
   readonly #client: NatsClient;
   readonly #options: NatsOptions;
   readonly #connection: Connection;
+  readonly #sockets: ClientSockets;
   readonly #log: (line: string) => void;
   #bucket: Bucket;
   #watch: BucketWatch | undefined;
@@ -38,12 +44,14 @@ export class NatsStore implements NameStore {
     client: NatsClient,
     options: NatsOptions,
     connection: Connection,
+    sockets: ClientSockets,
     bucket: Bucket,
     log: (line: string) => void,
   ) {
     this.#client = client;
     this.#options = options;
     this.#connection = connection;
+    this.#sockets = sockets;
     this.#bucket = bucket;
     this.#log = log;
     void this.#followStatus();
@@ -58,7 +66,8 @@ export class NatsStore implements NameStore {
   ): Promise<NatsStore> {
     const client = await loadNats();
     const given = connectionOptions(client.transport, options, name);
-    const connecting = client.transport.connect(given);
+    const sockets = new ClientSockets();
+    const connecting = sockets.run(() => client.transport.connect(given));
     let connection: Connection;
     try {
       connection = await deadline.race(connecting, () => {
@@ -68,6 +77,7 @@ export class NatsStore implements NameStore {
         );
       });
     } catch (error) {
+      sockets.close();
       if (error instanceof CudaIpcError) throw error;
       const isSilent = error instanceof client.transport.errors.TimeoutError;
       throw natsError("connect", options.url, isSilent ? new Error(SILENT) : error);
@@ -75,9 +85,10 @@ export class NatsStore implements NameStore {
     try {
       checkServer(connection, options.url);
       const bucket = await openBucket(client, connection, options);
-      return new NatsStore(client, options, connection, bucket, log);
+      return new NatsStore(client, options, connection, sockets, bucket, log);
     } catch (error) {
       await connection.close();
+      sockets.close();
       throw error;
     }
   }
@@ -189,6 +200,7 @@ export class NatsStore implements NameStore {
     this.#open = false;
     this.#watch?.close();
     await this.#connection.close();
+    this.#sockets.close();
   }
 
   get #prefix(): string {
@@ -221,7 +233,9 @@ export class NatsStore implements NameStore {
     };
     if (error?.err_code === WRONG_LAST_SEQUENCE) return undefined;
     if (error === undefined && typeof seq === "number" && Number.isSafeInteger(seq)) return seq;
-    throw natsError(`write ${key}`, this.#options.url, String(error?.description ?? "no answer"));
+    const remedy = error?.err_code === TTL_DISABLED ? FOREIGN_BUCKET : undefined;
+    const found = String(error?.description ?? "no answer");
+    throw natsError(`write ${key}`, this.#options.url, found, remedy);
   }
 
   async #followStatus(): Promise<void> {

@@ -23,7 +23,8 @@ export function addBridgeStatus(bridge: Command, context: CommandContext): void 
     .addOption(socketOption())
     .option("--json", "print JSON")
     .addHelpText("after", "\nExample:\n  $ cuda-ipc bridge status")
-    .action((options: StatusOptions) => status(options, context));
+    // WHY of both commands: `bridge` has --socket, too, and the parser gives it to that one.
+    .action((_, command: Command) => status(command.optsWithGlobals(), context));
 }
 
 async function status({ socket, json }: StatusOptions, context: CommandContext): Promise<void> {

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import type { Command } from "commander";
 import { CudaIpcError } from "../../base/errors.js";
 import type { NatsOptions } from "../../bridge/names/nats-options.js";
-import { isValidName } from "../../wire/names.js";
+import { isValidName, nameRule } from "../../wire/names.js";
 import { deviceOption, socketOption } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
 import { joinOrStartHub } from "../join-hub.js";
@@ -15,6 +15,7 @@ import {
   natsServerOption,
 } from "../nats-settings.js";
 import { UsageError } from "../terminal/error-report.js";
+import { shortened } from "../terminal/words.js";
 
 interface BridgeOptions extends NatsSettings {
   readonly socket?: string;
@@ -88,8 +89,8 @@ async function bridge(options: BridgeOptions, context: CommandContext): Promise<
 function chosenMachine({ machine }: BridgeOptions): string {
   const chosen = machine ?? hostname();
   if (isValidName(chosen)) return chosen;
-  const rule = "letters, digits, '.', '_', '-' or ':'";
-  throw new UsageError(`"${chosen}" cannot be a machine's name: give --machine ${rule}`);
+  const shown = shortened(chosen, 60);
+  throw new UsageError(`"${shown}" cannot be a machine's name: give --machine ${nameRule}`);
 }
 
 /** @throws UsageError */

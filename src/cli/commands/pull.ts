@@ -1,4 +1,4 @@
-/** `cuda-ipc pull NAME`: copies an array or bundle of another machine to this one. */
+/** `cuda-ipc pull NAME`: copies an array or bundle of another machine, or carries its channel. */
 import type { Command } from "commander";
 import { Deadline } from "../../base/deadline.js";
 import { defaults } from "../../base/limits.js";
@@ -18,7 +18,10 @@ interface PullOptions {
 export function addPull(program: Command, context: CommandContext): void {
   program
     .command("pull")
-    .description("copy an array or bundle of another machine to this one, through its bridge")
+    .description(
+      "copy an array or bundle of another machine to this one, or carry its channel, through the " +
+        "bridge",
+    )
     .argument("<name>", "the name that another machine announces")
     .option("--wait <time>", "wait until a machine announces it, such as 30s or 5min", parseTime)
     .addOption(socketOption())

@@ -1,5 +1,5 @@
 /** A check of the doctor, which prints one line for each. */
-import type { ErrorCode } from "../../base/error-codes.js";
+import { type ErrorCode, errorCodes } from "../../base/error-codes.js";
 import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { withoutLoaderWords } from "../terminal/words.js";
 
@@ -69,8 +69,8 @@ export function failedCheck(name: string, error: unknown): Check {
     name,
     state: absent ? "missing" : "failed",
     detail: `${code}: ${withoutLoaderWords(message)}`,
-    // The remedy for UNSUPPORTED is to run the doctor.
-    ...(code === "UNSUPPORTED" ? {} : { toDo: remedy }),
+    // The usual remedy for UNSUPPORTED is to run the doctor.
+    ...(remedy === errorCodes.UNSUPPORTED.remedy ? {} : { toDo: remedy }),
   };
 }
 

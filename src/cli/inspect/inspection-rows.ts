@@ -135,7 +135,7 @@ function memoryRows(descriptor: Descriptor, { copy, device, metadata }: OpenedFa
       "replica of",
       `object ${object} of machine ${machine}, copied by this one's bridge`,
     ]);
-    if (copy !== undefined) rows.push(["copied so far", copyWords(copy)]);
+    if (copy !== undefined) rows.push(["copied", copyWords(copy)]);
   }
   if (content.kind === "array") rows.push(...layoutRows(content.array));
   for (const [key, text] of Object.entries(metadata ?? {}))

@@ -107,6 +107,9 @@ describe("probes with a second process", () => {
     };
     assert.deepEqual(await checkMechanism("pools", run), { ...found, state: "not supported" });
     assert.deepEqual(await check("pools", run), { ...found, state: "missing" });
+    const remedy = "Set UCX_TLS.";
+    const advised = () => Promise.reject(new CudaIpcError("UNSUPPORTED", "x", { remedy }));
+    assert.equal((await check("UCX", advised)).toDo, remedy);
     const fails = () => Promise.reject(new CudaIpcError("CUDA_ERROR", "it failed"));
     assert.equal((await checkMechanism("pools", fails)).state, "failed");
     assert.equal((await checkMechanism("pools", fails, true)).state, "not supported");

@@ -25,6 +25,9 @@ const commands = [
   "channel send",
   "channel receive",
   "channel stat",
+  "bridge",
+  "bridge status",
+  "pull",
   "completion",
 ];
 
@@ -144,6 +147,7 @@ describe("cuda-ipc", () => {
     ["--json and messages on standard output", "channel", "receive", "x", "--json", "--lines"],
     ["two numbers in a path", "channel", "receive", "x", "--output", "%d-%d"],
     ["an interval of 0", "channel", "stat", "x", "--interval", "0"],
+    ["a bridge without a NATS server", "bridge", "--nats", ""],
   ];
   for (const [what, ...args] of wrong) {
     it(`refuses ${what} as wrong usage`, async () => {
@@ -196,6 +200,23 @@ describe("cuda-ipc", () => {
       );
     }
     delete rig.env.CUDA_IPC_HUB_UID;
+  });
+
+  it("asks the bridge of --socket, before and after the word status", async () => {
+    await using rig = await CliRig.open();
+    const asked = rig.path("other.sock");
+    const before = ["bridge", "--socket", asked, "status"];
+    for (const args of [before, ["bridge", "status", "--socket", asked]])
+      assert.match(await rig.fails("BRIDGE_UNAVAILABLE", ...args), /\/other\.sock\.bridge\./);
+  });
+
+  it("says what a machine's name consists of", async () => {
+    await using rig = await CliRig.open();
+    for (const name of ["-x", "x".repeat(300)]) {
+      const error = await rig.fails("USAGE", "bridge", "--nats", "x", "--machine", name);
+      assert.match(error, /give --machine 1 to 255 letters, .*, the first a letter, digit or '_'/);
+      assert.ok(error.length < 300, error);
+    }
   });
 
   it("escapes control characters in an argument", async () => {

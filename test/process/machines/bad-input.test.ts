@@ -66,6 +66,7 @@ describe("a bridge", { skip: isSkipped }, () => {
     const { code, error } = await machine.run("bridge", ...more);
     assert.equal(code, 1);
     assert.match(error, /error\[BRIDGE_RUNNING\]: .*another bridge listens at .*hub\.sock\.bridge/);
+    assert.match(error, /hint: Use that one, or end it\./);
   });
 
   it("needs a name of its own, NATS with JetStream, a login, and its address", async () => {
@@ -87,6 +88,13 @@ describe("a bridge", { skip: isSkipped }, () => {
     assert.match(await failure(nats.url, "--machine", "one"), /error\[BRIDGE_RUNNING\]: .*"one"/);
     assert.match(await failure(nats.url, "--machine", "a b"), /error\[USAGE\]/);
     assert.match(await failure(nats.url, "--bucket", "a.b"), /error\[USAGE\]/);
+    const connection = await connect({ servers: nats.url });
+    await new Kvm(connection).create("foreign");
+    await connection.close();
+    assert.match(
+      await failure(nats.url, "--bucket", "foreign"),
+      /Another program made this bucket/,
+    );
     assert.match(await failure(nats.url, "--creds", "/no/file"), /\/no\/file/);
     other.startBridge(["--nats", closed.url, "--token", "secret"]);
     await other.bridged();

@@ -61,7 +61,7 @@ describe("a NATS server that wants a login", { skip: skipWithoutEngines }, () =>
 
   /** What `doctor` says with these variables. */
   async function tried(
-    { url }: TestNats,
+    { url }: Pick<TestNats, "url">,
     variables: Readonly<Record<string, string>>,
   ): Promise<Check> {
     const environment = { CUDA_IPC_NATS: url, ...variables };
@@ -94,7 +94,7 @@ describe("a NATS server that wants a login", { skip: skipWithoutEngines }, () =>
 
   const refused: readonly (readonly [
     string,
-    () => TestNats,
+    () => Pick<TestNats, "url">,
     Readonly<Record<string, string>>,
     RegExp,
   ])[] = [
@@ -106,6 +106,12 @@ describe("a NATS server that wants a login", { skip: skipWithoutEngines }, () =>
       () => withTls,
       { ...authority, ...password },
       /wants a certificate: see --tls-ca, --tls-cert/,
+    ],
+    [
+      "tls:// to a server without TLS",
+      () => ({ url: server.url.replace("nats:", "tls:") }),
+      password,
+      /server does not support 'tls'/,
     ],
     ["a file that is not there", () => server, { CUDA_IPC_NATS_NKEY: "/no/file" }, /\/no\/file/],
   ];

@@ -142,6 +142,26 @@ describe("a worker of UCX", { skip: skipWithoutUcx() }, () => {
   });
 });
 
+describe("UcxContext.open()", { skip: skipWithoutUcx() }, () => {
+  const wrong: readonly (readonly [string, string, string, RegExp])[] = [
+    ["UCX_TLS", "", "UNSUPPORTED", /UCX_TLS and UCX_NET_DEVICES/],
+    ["UCX_TLS", "none", "UNSUPPORTED", /UCX_TLS and UCX_NET_DEVICES/],
+    ["UCX_NET_DEVICES", "none0", "UNSUPPORTED", /UCX_TLS and UCX_NET_DEVICES/],
+    ["UCX_RNDV_THRESH", "much", "SYSTEM_ERROR", /variable.*UCX_/],
+  ];
+  for (const [name, value, code, remedy] of wrong)
+    it(`says which variables to check if ${name} is "${value}"`, () => {
+      const before = process.env[name];
+      process.env[name] = value;
+      try {
+        assert.throws(() => UcxContext.open(), { code, remedy });
+      } finally {
+        if (before === undefined) delete process.env[name];
+        else process.env[name] = before;
+      }
+    });
+});
+
 describe("what UCX returns", () => {
   it("is done, a failure or a request", () => {
     assert.deepEqual(startedBy(0), { state: "done" });

@@ -18,12 +18,36 @@ describe("connectionOptions", () => {
     // For an address, Node is told no host, and says "localhost".
     const of = (url: string, names: string) => accepts(url, "localhost", names);
     assert.equal(await of("tls://10.0.0.1:4222", "IP Address:10.0.0.1"), true);
-    assert.equal(await of("tls://user:pass@[fd00::1]:4222", "IP Address:fd00::1"), true);
+    assert.equal(await of("tls://[fd00::1]:4222", "IP Address:fd00::1"), true);
     assert.equal(await of("tls://10.0.0.1,10.0.0.2:9", "IP Address:10.0.0.2"), true);
     assert.equal(await of("tls://10.0.0.1:4222", "IP Address:10.0.0.3"), false);
     assert.equal(await of("tls://10.0.0.1:4222", "DNS:localhost"), false);
     assert.equal(await of("tls://localhost,10.0.0.1", "DNS:localhost"), true);
     assert.equal(await of("tls://localhost,10.0.0.1", "IP Address:10.0.0.1"), false);
+  });
+
+  it("wants TLS of all servers if one has the scheme tls://, also without a file", async () => {
+    const { transport } = await loadNats();
+    const tlsOf = (url: string) => connectionOptions(transport, { url, bucket: "b" }, "test").tls;
+    for (const url of ["tls://10.0.0.1", "nats://10.0.0.1, tls://10.0.0.2"])
+      assert.equal(typeof tlsOf(url), "object", url);
+    for (const url of ["nats://10.0.0.1", "10.0.0.1:4222"])
+      assert.equal(tlsOf(url), undefined, url);
+  });
+
+  it("refuses a scheme and a login that the client of NATS would ignore", async () => {
+    const { transport } = await loadNats();
+    const refused: readonly (readonly [string, RegExp, RegExp])[] = [
+      ["wss://10.0.0.1", /at wss:\/\/10\.0\.0\.1: the scheme is wss:\/\/, wanted nats/, /--nats/],
+      ["nats://me:secret@10.0.0.1", /at nats:\/\/10\.0\.0\.1: a URL may have no login$/, /--user/],
+      ["nats://one,secret@two", /at nats:\/\/one,two: a URL may have no login$/, /--token/],
+    ];
+    for (const [url, message, remedy] of refused)
+      assert.throws(() => connectionOptions(transport, { url, bucket: "b" }, "test"), {
+        code: "NATS_UNAVAILABLE",
+        message,
+        remedy,
+      });
   });
 
   it("leaves the check of a server's name to Node", async () => {
