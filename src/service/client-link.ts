@@ -150,11 +150,18 @@ export class ClientLink {
       else call.settle({ kind: "elsewhere" });
     } finally {
       this.#filling = undefined;
-      if (slot?.open) {
-        slot.close();
-        if (stream !== undefined) this.#window.passedOver();
-      }
+      if (slot?.open) this.#passOver(slot);
       this.#endTurn();
+    }
+  }
+
+  #passOver(slot: LoanedSlot): void {
+    try {
+      slot.close();
+      if (this.#channels.stream !== undefined) this.#window.passedOver();
+    } catch (cause) {
+      // The stream refuses, and may still write to the slot.
+      this.#endBy(cause);
     }
   }
 

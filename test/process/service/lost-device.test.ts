@@ -4,9 +4,11 @@
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { CudaIpcError } from "../../../src/base/errors.js";
+import { connectService } from "../../../src/service/service-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { until } from "../../support/until.js";
-import { ask, asked, ServiceRig } from "./service-rig.js";
+import { soon, until } from "../../support/until.js";
+import { ask, asked, SERVICE, ServiceRig } from "./service-rig.js";
 
 describe("a worker whose device is lost", () => {
   let rig: ServiceRig;
@@ -41,5 +43,30 @@ describe("a worker whose device is lost", () => {
     lost.goOn("release");
     await assert.rejects(begun, { code: "PEER_GONE" });
     assert.equal((await waiting).pid, other.pid);
+  });
+});
+
+describe("a client whose device is lost while it fills a request", () => {
+  let rig: ServiceRig;
+  checkLeaks(async () => rig[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    rig = await ServiceRig.start();
+  });
+
+  it("gets the error of its callback although the slot cannot be given back", async (t) => {
+    await rig.worker();
+    const hub = await rig.connect();
+    const stream = hub.device().createStream();
+    await using client = connectService(hub, SERVICE, { stream });
+    const lost = new CudaIpcError("DEVICE_LOST", "Cannot signal a timeline: the context is lost");
+    const failing = client.request(async () => {
+      t.mock.method(stream, "signal", () => {
+        throw lost;
+      });
+      throw lost;
+    });
+    await assert.rejects(soon("the request fails", failing), lost);
+    assert.equal(client.workers, 0);
+    t.mock.restoreAll();
   });
 });
