@@ -46,7 +46,7 @@ describe("close() of a service", () => {
     const options = { request: MESSAGE, depth: 1 } as const;
     const service = await serve(await rig.connect(), SERVICE, options, async () => undefined);
     const hub = await rig.connect();
-    const [{ name: offer }] = await hub.list();
+    const [{ name: offer } = { name: "" }] = await hub.list();
     using replies = await hub.openChannel(offer, { from: "oldest" });
     using requests = await hub.createChannel(requestName(offer), {
       ...MESSAGE,
