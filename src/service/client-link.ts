@@ -246,7 +246,7 @@ export class ClientLink {
     }
     const message = new ServiceMessage(slot, envelope, () => this.#released(position));
     const call = this.#calls.get(number);
-    if (kind === "refused") this.#isLeaving = true;
+    if (kind === "refused" || kind === "abandoned") this.#isLeaving = true;
     if (call !== undefined && kind === "reply") call.settle({ kind, reply: message });
     else {
       const report = kind === "failed" ? reportOf(message) : undefined;

@@ -209,7 +209,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
       }
       // "failed" would blame the request. Another worker may well answer it.
       this.onLost();
-      reply.close();
+      link.closeReply(reply);
       await link.answer(request, "abandoned");
     }
   }
