@@ -17,6 +17,19 @@ export class Listeners<Event> {
     this.#entries.clear();
   }
 
+  /** Calls all. The error of one that throws is thrown in a turn of its own, after the others. */
+  call(event: Event): void {
+    for (const listener of this) {
+      try {
+        listener(event);
+      } catch (error) {
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    }
+  }
+
   /** In the order of their addition, without those that are removed meanwhile. */
   *[Symbol.iterator](): IterableIterator<(event: Event) => void> {
     for (const { listener } of this.#entries) yield listener;

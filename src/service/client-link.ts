@@ -150,11 +150,18 @@ export class ClientLink {
       else call.settle({ kind: "elsewhere" });
     } finally {
       this.#filling = undefined;
-      if (slot?.open) {
-        slot.close();
-        if (stream !== undefined) this.#window.passedOver();
-      }
+      if (slot?.open) this.#passOver(slot);
       this.#endTurn();
+    }
+  }
+
+  #passOver(slot: LoanedSlot): void {
+    try {
+      slot.close();
+      if (this.#channels.stream !== undefined) this.#window.passedOver();
+    } catch (cause) {
+      // The stream refuses, and may still write to the slot.
+      this.#endBy(cause);
     }
   }
 
@@ -239,7 +246,7 @@ export class ClientLink {
     }
     const message = new ServiceMessage(slot, envelope, () => this.#released(position));
     const call = this.#calls.get(number);
-    if (kind === "refused") this.#isLeaving = true;
+    if (kind === "refused" || kind === "abandoned") this.#isLeaving = true;
     if (call !== undefined && kind === "reply") call.settle({ kind, reply: message });
     else {
       const report = kind === "failed" ? reportOf(message) : undefined;

@@ -209,21 +209,38 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
       }
       // "failed" would blame the request. Another worker may well answer it.
       this.onLost();
-      reply.close();
+      link.closeReply(reply);
       await link.answer(request, "abandoned");
     }
   }
 
   async #close(deadline: Deadline): Promise<void> {
     await this.#offers.close();
-    await this.#refuseWaiting();
+    // Awaited last, because a refusal may have to wait for the slot of a reply that is being made.
+    const refused = this.#refuseWaiting();
+    let abandoned: Promise<void> | undefined;
     if (this.#running.size > 0) {
       const idle = new Promise<void>((resolve) => {
         this.#onIdle = resolve;
       });
-      await deadline.race(idle, () => {}).catch((cause) => this.#abandon(cause));
+      await deadline
+        .race(idle, () => {})
+        .catch((cause) => {
+          abandoned = this.#abandon(cause);
+        });
     }
-    for (const link of [...this.#links]) link.close("its worker was closed");
+    const attempt = `tell the clients of service "${this.name}"`;
+    try {
+      await new Deadline(attempt, {}, defaults.goodbyeTimeoutMs).race(
+        Promise.all([refused, abandoned]),
+        () => {},
+      );
+    } catch (error) {
+      // Not a failure: a client that keeps all slots for replies cannot be told.
+      if (!hasCode(error, "TIMEOUT")) throw error;
+    } finally {
+      for (const link of [...this.#links]) link.close("its worker was closed");
+    }
   }
 
   async #refuseWaiting(): Promise<void> {

@@ -103,23 +103,39 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
    *
    * WHY in that slot: one that a stream may write to would be passed over. The client has not
    * reckoned with a message more, and the answer could wait until it releases another reply.
+   * In a slot of its own it needs no stream, which refuses once its device is lost.
    */
   async answer(
     request: ServiceRequest<Q>,
     kind: Kind,
     { meta, reply }: { meta?: Meta; reply?: ReplySlot<R> } = {},
   ): Promise<void> {
-    request.release();
+    this.#giveBack(() => request.release());
     if (!this.open || !this.#underWay.delete(request.number)) return;
-    const own = reply?.isLoaned ? reply : this.openReply();
-    if (own !== reply) reply?.close();
+    const own = reply?.isLoaned ? reply : new ReplySlot({ ...this.#replies, stream: undefined });
+    if (own !== reply && reply !== undefined) this.closeReply(reply);
     try {
       await own.commit({ kind, number: request.number }, { meta, byteLength: 0 });
     } catch (error) {
       if (hasCode(error, "DEVICE_LOST")) this.#events.onLost();
       else if (this.open) this.close(`an answer could not be sent: ${messageOf(error)}`);
     } finally {
-      own.close();
+      this.closeReply(own);
+    }
+  }
+
+  /** Returns the slot of a reply that was not sent. */
+  closeReply(reply: ReplySlot<R>): void {
+    this.#giveBack(() => reply.close());
+  }
+
+  /** The stream of a lost device refuses to give anything back. */
+  #giveBack(close: () => void): void {
+    try {
+      close();
+    } catch (error) {
+      if (!hasCode(error, "DEVICE_LOST")) throw error;
+      this.#events.onLost();
     }
   }
 

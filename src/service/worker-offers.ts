@@ -223,7 +223,7 @@ export class WorkerOffers<Q extends DType = DType, R extends DType = DType> {
     let offer: WorkerOffer<Q, R> | undefined = this.#first;
     while (!signal.aborted) {
       try {
-        offer ??= await this.#make({ timeoutMs: undefined, signal: undefined });
+        offer ??= await this.#make({ timeoutMs: undefined, signal });
         const requests = await offer.taken(signal);
         takers.onTaken(requests, offer.replies);
         pause.reset();

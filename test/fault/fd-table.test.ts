@@ -10,10 +10,12 @@ import type { Hub } from "../../src/client/hub.js";
 import type { SharedArray } from "../../src/client/objects/shared-array.js";
 import { Actor } from "../support/actor.js";
 import { checkLeaks } from "../support/leak-check.js";
+import { TestFolder } from "../support/test-folder.js";
 import { TestHub } from "../support/test-hub.js";
 import { until } from "../support/until.js";
 
 const FILLS = new URL("../process/hub/actors/fills-fd-table.js", import.meta.url);
+const STARTS = new URL("./actors/starts-hub-with-full-table.js", import.meta.url);
 
 describe("a full table of open files", () => {
   checkLeaks();
@@ -85,6 +87,13 @@ describe("a full table of open files", () => {
     assert.deepEqual(await actor.says(), { code: "TOO_MANY_FDS", left: 0, elements: 3, leases: 3 });
     assert.equal(await actor.exited(), 0, actor.complaint);
     await until("its leases have ended", async () => (await hub.status()).leases === 1);
+  });
+
+  it("of a client that starts a hub fails the start, and does not end the client", async () => {
+    using folder = new TestFolder();
+    await using actor = new Actor(STARTS, { args: [folder.socket], fdsMax: 64 });
+    assert.deepEqual(await actor.says(), { codes: ["TOO_MANY_FDS", "TOO_MANY_FDS"] });
+    assert.equal(await actor.exited(), 0, actor.complaint);
   });
 });
 

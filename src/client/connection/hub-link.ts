@@ -119,8 +119,9 @@ export class HubLink {
       } catch (error) {
         if (error !== connection.endReason) {
           // The first attempt may have been carried out, and only its answer was lost.
-          if (sent > 0 && op === "remove" && hasCode(error, "NOT_FOUND"))
-            return { result: {} as ResultOf<O>, fds: [] };
+          const isRemoved = hasCode(error, "NOT_FOUND") || hasCode(error, "STALE_HANDLE");
+          const isDone = sent > 0 && op === "remove" && isRemoved;
+          if (isDone) return { result: {} as ResultOf<O>, fds: [] };
           throw error;
         }
         if (this.#ended !== undefined || NOT_REPEATED.has(op)) throw this.#ended ?? error;
@@ -306,9 +307,8 @@ export class HubLink {
     this.#reconnection.stop();
     this.#waiters.reject(reason);
     this.#leases.clear();
-    const { socketPath } = this;
-    if (reason.code !== "CLOSED") points.hubLost.publish({ socketPath, reason });
-    for (const listener of this.#onEnd) listener(reason);
+    if (reason.code !== "CLOSED") points.hubLost.publish({ socketPath: this.socketPath, reason });
+    this.#onEnd.call(reason);
   }
 }
 

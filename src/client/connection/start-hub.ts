@@ -1,5 +1,5 @@
 /** Starts a hub as a process that outlives this one, and waits until it listens. */
-import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import type { Deadline } from "../../base/deadline.js";
@@ -35,32 +35,34 @@ export async function startHub(
 ): Promise<void> {
   const logPath = `${socketPath}.log`;
   const child = spawnHub(socketPath, idleMs, logPath);
-  if (!referenced) {
-    child.unref();
-    // The cast: it is a socket, and the types say less.
-    (child.stdout as Readable & { unref(): void }).unref();
-  }
+  const { stdout } = child;
   const firstLine = new Promise<string | undefined>((resolve, reject) => {
     child.once("error", (error) => reject(fromNodeError("start a hub", error)));
-    const lines = createInterface({ input: child.stdout });
+    // Without a free descriptor there is no pipe either, and only the error comes.
+    if (stdout === undefined) return;
+    const lines = createInterface({ input: stdout });
     lines.once("line", resolve);
     lines.once("close", () => resolve(undefined));
   });
+  if (!referenced) {
+    child.unref();
+    // The cast: it is a socket, and the types say less.
+    (stdout as (Readable & { unref(): void }) | undefined)?.unref();
+  }
   try {
     // The hub is not ended: others may have joined it. If nobody does, it ends by itself.
     check(await deadline.race(firstLine, () => {}), socketPath, logPath);
   } finally {
     // From here on the hub is independent of this process.
-    child.stdout.destroy();
+    stdout?.destroy();
     child.unref();
   }
 }
 
-function spawnHub(
-  socketPath: string,
-  idleMs: number | undefined,
-  logPath: string,
-): ChildProcessByStdio<null, Readable, null> {
+/** Its output is undefined if the process could not be made. */
+type StartedHub = Omit<ChildProcess, "stdout"> & { readonly stdout: Readable | undefined };
+
+function spawnHub(socketPath: string, idleMs: number | undefined, logPath: string): StartedHub {
   const env = { ...process.env };
   // Options of this process (a debugger's port, preloaded modules) are not for the hub.
   delete env.NODE_OPTIONS;
@@ -73,12 +75,12 @@ function spawnHub(
       env,
       stdio: ["ignore", "pipe", log.number] as const,
     };
-    // The cast: the types know no file descriptor here, which leaves `stderr` null like "ignore".
+    // The cast: the types know no file descriptor here, and no failed start.
     const child = spawn(process.execPath, [hubMain(), "--socket", socketPath, ...idle], {
       ...options,
       stdio: [...options.stdio],
     });
-    return child as unknown as ChildProcessByStdio<null, Readable, null>;
+    return child as unknown as StartedHub;
   } finally {
     log.close();
   }

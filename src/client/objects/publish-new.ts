@@ -125,7 +125,6 @@ async function takeBack(
   { name, object }: SharedArray | SharedBundle,
 ): Promise<void> {
   const deadline = new Deadline(`take back "${name}"`, {}, defaults.requestTimeoutMs);
-  const found = await link.request("inspect", { name }, deadline);
-  // Compared, because another process may have taken the name after a change of hubs.
-  if (found.object.object === object) await link.request("remove", { name }, deadline);
+  // By its number, because another process may have taken the name meanwhile.
+  await link.request("remove", { name, object }, deadline);
 }

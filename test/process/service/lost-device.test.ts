@@ -4,9 +4,12 @@
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { CudaIpcError } from "../../../src/base/errors.js";
+import { serve } from "../../../src/service/service.js";
+import { connectService } from "../../../src/service/service-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { until } from "../../support/until.js";
-import { ask, asked, ServiceRig } from "./service-rig.js";
+import { soon, until } from "../../support/until.js";
+import { ask, asked, MESSAGE, SERVICE, ServiceRig } from "./service-rig.js";
 
 describe("a worker whose device is lost", () => {
   let rig: ServiceRig;
@@ -41,5 +44,64 @@ describe("a worker whose device is lost", () => {
     lost.goOn("release");
     await assert.rejects(begun, { code: "PEER_GONE" });
     assert.equal((await waiting).pid, other.pid);
+  });
+});
+
+describe("a worker whose stream refuses because its device is lost", () => {
+  let rig: ServiceRig;
+  checkLeaks(async () => rig[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    rig = await ServiceRig.start();
+  });
+
+  for (const others of ["waiting", "later"] as const) {
+    it(`fails the running request, and ${others} ones are answered elsewhere`, async (t) => {
+      const hub = await rig.connect();
+      const stream = hub.device().createStream();
+      const lost = new CudaIpcError("DEVICE_LOST", "Cannot signal a timeline: the context is lost");
+      const options = { request: MESSAGE, reply: MESSAGE, depth: 2, stream } as const;
+      await using service = await serve(hub, SERVICE, options, async (_, reply) => {
+        await reply.loan();
+        if (others === "waiting") await until("one waits", () => service.waiting === 1);
+        t.mock.method(stream, "signal", () => {
+          throw lost;
+        });
+        throw lost;
+      });
+      await using client = connectService(await rig.connect(), SERVICE, { policy: "fail" });
+      const told = assert.rejects(soon("the first is told", client.request(undefined)), {
+        code: "PEER_GONE",
+      });
+      const waiting = others === "waiting" ? ask(client, { id: 1 }) : undefined;
+      await told;
+      const other = await rig.worker();
+      assert.equal((await (waiting ?? ask(client, { id: 1 }))).pid, other.pid);
+      t.mock.restoreAll();
+    });
+  }
+});
+
+describe("a client whose device is lost while it fills a request", () => {
+  let rig: ServiceRig;
+  checkLeaks(async () => rig[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    rig = await ServiceRig.start();
+  });
+
+  it("gets the error of its callback although the slot cannot be given back", async (t) => {
+    await rig.worker();
+    const hub = await rig.connect();
+    const stream = hub.device().createStream();
+    await using client = connectService(hub, SERVICE, { stream });
+    const lost = new CudaIpcError("DEVICE_LOST", "Cannot signal a timeline: the context is lost");
+    const failing = client.request(async () => {
+      t.mock.method(stream, "signal", () => {
+        throw lost;
+      });
+      throw lost;
+    });
+    await assert.rejects(soon("the request fails", failing), lost);
+    assert.equal(client.workers, 0);
+    t.mock.restoreAll();
   });
 });

@@ -65,6 +65,27 @@ describe("a listener", () => {
     assert.deepEqual(told, ["once", "always", "always"]);
   });
 
+  it("of the end is called although the one before it throws", async (t) => {
+    using r = rig();
+    await using hub = await join(r, { reconnect: false });
+    const mistake = new Error("a listener failed");
+    const thrown = new Promise((resolve) => {
+      const listeners = process.listeners("uncaughtException");
+      process.removeAllListeners("uncaughtException");
+      process.once("uncaughtException", resolve);
+      t.after(() => {
+        for (const listener of listeners) process.on("uncaughtException", listener);
+      });
+    });
+    hub.onEnd(() => {
+      throw mistake;
+    });
+    const ended = soon("it ends", new Promise((resolve) => hub.onEnd(resolve)), 5000);
+    r.scripted.latest.hangUp();
+    await ended;
+    assert.equal(await soon("it is thrown", thrown), mistake);
+  });
+
   it("of the end is not called after it was removed", async () => {
     using r = rig();
     await using hub = await join(r, { reconnect: false });
@@ -210,6 +231,15 @@ describe("a link whose connection is cut", () => {
     await using hub = await join(r);
     await hub.remove("frame");
     await assert.rejects(hub.remove("frame"), code("NOT_FOUND"));
+  });
+
+  it("treats STALE_HANDLE as success of a repeated removal of one object, and only of that", async () => {
+    let cuts = 1;
+    const remove: Script = () => (cuts-- > 0 ? "hang up" : { code: "STALE_HANDLE" });
+    using r = rig(obliging({ remove }));
+    await using hub = await join(r);
+    await hub.remove("frame", { object: 7 });
+    await assert.rejects(hub.remove("frame", { object: 7 }), code("STALE_HANDLE"));
   });
 
   it("creates a timeline again that the hub has ended because the reply was lost", async () => {
