@@ -218,6 +218,8 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     await this.#offers.close();
     // Awaited last, because a refusal may have to wait for the slot of a reply that is being made.
     const refused = this.#refuseWaiting();
+    // Thrown below, where it is awaited.
+    refused.catch(() => {});
     let abandoned: Promise<void> | undefined;
     if (this.#running.size > 0) {
       const idle = new Promise<void>((resolve) => {
