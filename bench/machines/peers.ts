@@ -45,7 +45,10 @@ export async function relayUs(
   return (JSON.parse(told.sender) as { us: { p50: number } }).us.p50;
 }
 
-/** What each side of a program in bench/c prints at its end; a receiver first prints its port. */
+/**
+ * Runs a program of bench/c on both sides, and returns the last line of each. The first line of the
+ * receiver is its port.
+ */
 async function tell(
   c: CPrograms,
   [from, to]: readonly [Place, Place],

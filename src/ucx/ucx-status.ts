@@ -53,7 +53,7 @@ const NO_TRANSPORT =
   "UCX finds nothing here that it may use. Check UCX_TLS and UCX_NET_DEVICES. Without them it " +
   "uses all networks.";
 
-/** What the environment of this process says is wrong. */
+/** Remedies for errors that come from environment variables of this process. */
 const ofEnvironment: Readonly<Record<number, string>> = {
   [ucsStatus.UCS_ERR_NO_ELEM]: NO_TRANSPORT,
   [ucsStatus.UCS_ERR_NO_DEVICE]: NO_TRANSPORT,

@@ -3,7 +3,7 @@ import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { shownValue } from "../base/shown-value.js";
 
-/** What a name consists of, as the end of a sentence. */
+/** The rule for names, to be put at the end of an error. */
 export const nameRule =
   `1 to ${limits.nameBytesMax} letters, digits, '.', '_', '-' or ':', ` +
   "the first a letter, digit or '_'";

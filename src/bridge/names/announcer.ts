@@ -51,7 +51,8 @@ export class Announcer {
   }
 
   /**
-   * What this machine announces under a name. Others may hear of it before NATS tells this one.
+   * The record that this machine announces under a name. Another machine may read it in NATS before
+   * this one knows that it is written.
    * @throws PEER_GONE while it is not known yet, so a copy that the bridge before this one began
    * waits as if no bridge were there
    */

@@ -15,7 +15,7 @@ import { until } from "../../../support/until.js";
 
 let server: Server;
 let port: number;
-/** What the server has accepted. It says nothing. */
+/** The connections that the server has accepted. It sends nothing to them. */
 let accepted: Socket[];
 
 beforeEach(async () => {
