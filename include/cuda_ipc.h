@@ -284,6 +284,8 @@ int cuda_ipc_reader_next(cuda_ipc_reader *reader, cuda_ipc_message *message, int
 /* Copies the first bytes of a message, also from a GPU. */
 int cuda_ipc_reader_copy(const cuda_ipc_reader *reader, const cuda_ipc_message *message, void *to,
                          size_t bytes, cuda_ipc_error *error);
+/* All messages that it lost; once the channel has ended, with those after the last message. */
+int64_t cuda_ipc_reader_missed(const cuda_ipc_reader *reader);
 void cuda_ipc_reader_release(cuda_ipc_reader *reader, const cuda_ipc_message *message);
 void cuda_ipc_reader_close(cuda_ipc_reader *reader);
 

@@ -2689,6 +2689,8 @@ cuda_ipc_reader *cuda_ipc_reader_open(cuda_ipc_hub *hub, const char *name,
   return free_reader(reader), NULL;
 }
 
+int64_t cuda_ipc_reader_missed(const cuda_ipc_reader *reader) { return reader->missed; }
+
 const cuda_ipc_layout *cuda_ipc_reader_layout(const cuda_ipc_reader *reader) {
   return &reader->ring.message.layout;
 }
@@ -2825,6 +2827,16 @@ static int take(cuda_ipc_reader *reader, cuda_ipc_message *message, cuda_ipc_err
   }
 }
 
+/* At the end of the channel: what was overwritten after the last message. */
+static void count_rest(cuda_ipc_reader *reader) {
+  int64_t sequence = (int64_t)reader->ring.control->sequence;
+  /* It can be one less: a writer that died had not counted its last message yet. */
+  if (reader->expected < 0 || sequence <= reader->expected) return;
+  reader->missed += sequence - reader->expected;
+  reader->expected = sequence;
+  reader->page->missed = (uint64_t)reader->missed;
+}
+
 static bool slot_has_news(const cuda_ipc_reader *reader) {
   const struct ring *ring = &reader->ring;
   const struct cuda_ipc_header *header = header_of(ring, slot_of(ring, reader->next));
@@ -2853,6 +2865,7 @@ int cuda_ipc_reader_next(cuda_ipc_reader *reader, cuda_ipc_message *message, int
     if (state == CUDA_IPC_WRITER_CLOSED || state == CUDA_IPC_WRITER_GONE) {
       taken = take(reader, message, error);
       if (taken != NOTHING) return taken;
+      count_rest(reader);
       if (state == CUDA_IPC_WRITER_CLOSED) return 0;
       return fail(error, "PEER_GONE", "Cannot read \"%s\": its writer has died", ring->lease.name);
     }

@@ -20,7 +20,7 @@ def commit(writer, sequence: int, **options) -> int | None:
         return slot.commit(meta=sequence, **options)
 
 
-def read_all(reader) -> dict:
+def read_all(reader, missed_at_end: int = 0) -> dict:
     wrong, sequences, counted = [], [], 0
     end = "closed"
     try:
@@ -35,7 +35,7 @@ def read_all(reader) -> dict:
     except cuda_ipc.CudaIpcError as error:
         end = error.code
     assert sequences == sorted(set(sequences))
-    assert counted == reader.missed
+    assert counted + missed_at_end == reader.missed
     return {
         "end": end,
         "wrong": wrong,
@@ -171,6 +171,34 @@ def test_a_lossy_reader_of_python_misses_what_node_went_over_and_nothing_else(hu
             found = read_all(reader)
         assert (found["end"], found["wrong"], found["last"]) == ("closed", [], count - 1)
         assert found["received"] + found["missed"] == count and found["missed"] > 0
+
+
+@pytest.mark.parametrize("end", ["closed", "PEER_GONE"])
+def test_what_is_overwritten_after_the_last_message_counts_at_the_end(hub, node, end):
+    name = f"rest:{end}"
+    peer = node("channel", "follow", name, json.dumps({"byteLength": 64, "slots": 1}))
+    assert peer.said() == "open"
+    with hub.open_channel(name, lossy=True) as reader:
+        # With one slot, the loan at the end takes away the last message.
+        for order in ({"fill": 0}, {"fill": 1}, {"fill": 2}, {"fill": 3}, "loan"):
+            peer.tell(order)
+            assert peer.said() == "done"
+            if order == {"fill": 0}:
+                reader.next(LIMIT).release()
+        assert (reader.try_next(), reader.missed) == (None, 0)
+        if end == "closed":
+            peer.tell("close")
+            assert peer.said() == "done"
+        else:
+            peer.kill()
+        for _ in range(2):
+            assert read_all(reader, 3) == {
+                "end": end,
+                "wrong": [],
+                "last": None,
+                "received": 1,
+                "missed": 3,
+            }
 
 
 def test_python_goes_over_a_lossy_reader_and_never_into_what_it_holds(hub, node):

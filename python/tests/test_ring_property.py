@@ -101,8 +101,10 @@ def test_readers_of_both_kinds_on_both_sides(hub, node, source, writer_is):
         if writer is not None:
             for sequence in range(count):
                 with writer.loan(LIMIT) as slot:
-                    if source.random() < 0.05:
-                        continue  # given back without a message
+                    # Given back without a message. Not at the end, where a lossy reader can miss
+                    # the message before it: test_channels.py has that.
+                    if sequence < count - 1 and source.random() < 0.05:
+                        continue
                     slot.data[:] = bytes([writer.committed % 251]) * len(slot.data)
                     slot.commit(meta=sequence)
             count = writer.committed

@@ -12,7 +12,7 @@ import type { Device } from "../gpu/device.js";
 import { nextTurn, waitUntil } from "../gpu/order/adaptive-wait.js";
 import type { Stream } from "../gpu/order/stream.js";
 import { ringBell } from "../os/bell.js";
-import { CLAIMS, page as pageLayout } from "../ring/channel-layout.js";
+import { page as pageLayout } from "../ring/channel-layout.js";
 import type { ControlWords } from "../ring/control-words.js";
 import { PageWords } from "../ring/page-words.js";
 import { RingReader, type TakenMessage } from "../ring/ring-reader.js";
@@ -130,6 +130,11 @@ export class ChannelReader<D extends DType = DType> {
     return this.#ring.missed;
   }
 
+  /** All messages that were committed, by this writer and those before it. @internal */
+  get committed(): number {
+    return this.#control.sequence;
+  }
+
   /**
    * Returns the next message, or undefined if it is not there yet.
    * @throws CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if a lossy reader holds too
@@ -138,7 +143,7 @@ export class ChannelReader<D extends DType = DType> {
   tryNext(): ReceivedSlot<D> | undefined {
     this.#checkOpen();
     this.#returns.retry();
-    if (this.#isHeldUpByStreams()) return undefined;
+    if (this.#ring.isHeldUp) return undefined;
     for (;;) {
       const taken = this.#pending ?? this.#ring.tryTake();
       if (taken === undefined) return undefined;
@@ -244,11 +249,6 @@ export class ChannelReader<D extends DType = DType> {
     if (this.#isAwaited) ringBell(this.#parts.bell);
   }
 
-  /** Streams hold as many slots as a lossy reader may hold. They will give them back. */
-  #isHeldUpByStreams(): boolean {
-    return !this.#ring.mayHoldMore && this.#ring.heldCount < CLAIMS;
-  }
-
   /**
    * True if the data is ready. Otherwise keeps the message pending, or drops it if its writer died.
    */
@@ -264,7 +264,7 @@ export class ChannelReader<D extends DType = DType> {
 
   /** Resolves when there may be a message. */
   #change(deadline: Deadline): Promise<void> {
-    if (this.#isHeldUpByStreams()) return this.#until(() => !this.#isHeldUpByStreams(), deadline);
+    if (this.#ring.isHeldUp) return this.#until(() => !this.#ring.isHeldUp, deadline);
     const pending = this.#pending;
     // `tryNext` may have returned or dropped the message meanwhile, so compare before the check.
     if (pending !== undefined)
@@ -281,7 +281,7 @@ export class ChannelReader<D extends DType = DType> {
 
   #whyEmpty(): string {
     const { state, sequence } = this.#control;
-    if (this.#isHeldUpByStreams())
+    if (this.#ring.isHeldUp)
       return `streams hold ${this.#ring.heldCount} slots, as many as this reader can have`;
     if (this.#pending !== undefined)
       return "a stream of the writer is still at work on the next message";
@@ -301,10 +301,11 @@ export class ChannelReader<D extends DType = DType> {
    */
   #hasEnded(): boolean {
     const { state } = this.#control;
-    if (this.#pending !== undefined || this.#isHeldUpByStreams()) return false;
+    if (this.#pending !== undefined || this.#ring.isHeldUp) return false;
     if (state === "open" || state === "awaited") return false;
     // SYNC: after the state. Otherwise a message that came just before the end would be lost.
     if (this.#ring.hasNext) return false;
+    this.#ring.countRest();
     if (state === "closed") return true;
     const { label: name, received } = this;
     if (!this.#isOrphaned) points.writerDied.publish({ name, received });

@@ -81,6 +81,11 @@ export class RingReader {
     return !this.lossy || this.#taken.freeClaim() >= 0;
   }
 
+  /** Streams hold as many slots as a lossy reader may hold. They will give them back. */
+  get isHeldUp(): boolean {
+    return !this.mayHoldMore && this.heldCount < CLAIMS;
+  }
+
   /**
    * Takes the next message and holds it until `release`. Returns undefined if there is none yet.
    * @throws CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if it holds too many slots
@@ -137,6 +142,17 @@ export class RingReader {
   retryGiveBack(): void {
     this.#taken.giveBack();
     this.#giveBack();
+  }
+
+  /** At the end of the channel, if not `hasNext`: counts what was lost after the last message. */
+  countRest(): void {
+    const { sequence } = this.#control;
+    // It can be one less: a writer that died had not counted its last message yet.
+    if (this.#sequence === undefined || sequence <= this.#sequence) return;
+    this.#missed += sequence - this.#sequence;
+    this.#gap += sequence - this.#sequence;
+    this.#sequence = sequence;
+    this.#page.setCounts(this.#received, this.#missed);
   }
 
   /** Counts a taken message as lost: its writer died before the GPU had finished it. */

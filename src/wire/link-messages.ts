@@ -136,8 +136,11 @@ export const callResults = {
   end: v.strictObject({}),
   /** `sequence` is the number of the next message. */
   join: v.strictObject({ channel: positive, sequence: count }),
-  /** `gone`: its writer has died; otherwise it has closed the channel. */
-  read: v.strictObject({ gone: v.boolean() }),
+  /**
+   * `gone`: its writer has died; otherwise it has closed the channel. `sequence`: the number of the
+   * message that would have come next.
+   */
+  read: v.strictObject({ gone: v.boolean(), sequence: count }),
   leave: v.strictObject({}),
   claim: v.strictObject({
     channel: positive,

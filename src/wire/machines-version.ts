@@ -7,7 +7,7 @@ import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 
 /** Raise it with every change of a record, a call or a frame. */
-export const MACHINES_VERSION = 2;
+export const MACHINES_VERSION = 3;
 
 const versioned = v.looseObject({
   v: v.pipe(v.number(), v.safeInteger(), v.minValue(1)),

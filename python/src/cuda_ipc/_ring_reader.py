@@ -32,6 +32,7 @@ from ._ring_words import (
     P_RECEIVED,
     P_RELEASED,
     PUBLISHED,
+    SEQUENCE,
 )
 from .errors import CudaIpcError
 
@@ -258,6 +259,21 @@ class RingReader(ReaderSeat):
     def is_refused(self) -> bool:
         """A stream has not given a slot back, because its device failed."""
         return len(self._held) > 0 and self._held[0].returned
+
+    def count_rest(self) -> None:
+        """Counts what was overwritten after the last message.
+
+        Call it when the channel has ended and `has_next` is false: no later message will count it.
+        """
+        sequence = self._control.longs[SEQUENCE]
+        # It can be one less: a writer that died had not counted its last message yet.
+        if self._sequence is None or sequence <= self._sequence:
+            return
+        lost = sequence - self._sequence
+        self.missed += lost
+        self._gap += lost
+        self._sequence = sequence
+        self._page.plain[P_MISSED] = self.missed
 
     def lose(self, taken: Taken) -> None:
         """Counts a message as missed: its writer died before its data were there."""

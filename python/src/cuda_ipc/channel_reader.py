@@ -249,6 +249,7 @@ class ChannelReader(Messages, ClosingAwaited):
         # SYNC: after the state. A message may have come just before the end.
         if self._ring.has_next:
             return False
+        self._ring.count_rest()
         if state == WRITER_GONE:
             raise CudaIpcError(
                 "PEER_GONE",

@@ -43,12 +43,13 @@ const commands = {
     await stream.synchronize(LIMIT);
     writer.close();
   },
-  /** Commits, and does what it is told: `{fill, options}`, "loan", "end" or "close". */
+  /** Does what it is told: commits `{fill, options}`, loans a slot or closes. */
   async follow() {
     const writer = await hub.createChannel(name, options);
     say("open");
     for (let order = await heard(); order !== undefined; order = await heard()) {
       if (order === "close") writer.close();
+      else if (order === "loan") await writer.loan(LIMIT);
       else {
         const slot = await writer.loan(LIMIT);
         slot.bytes.fill(order.fill);

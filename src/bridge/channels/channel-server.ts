@@ -155,11 +155,11 @@ export class ChannelServer {
         this.#checkExported(joined);
         while (holdsEnough(joined)) await exportEnd(joined);
         const slot = await reader.next();
-        if (slot === undefined) return { gone: false };
+        if (slot === undefined) return { gone: false, sequence: reader.committed };
         await this.#give(id, joined, slot);
       }
     } catch (error) {
-      if (hasCode(error, "PEER_GONE")) return { gone: true };
+      if (hasCode(error, "PEER_GONE")) return { gone: true, sequence: reader.committed };
       throw error;
     } finally {
       joined.credit = undefined;

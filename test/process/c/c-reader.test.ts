@@ -136,6 +136,20 @@ describe("a reader of a channel in C", { skip }, () => {
     }
   });
 
+  it("counts at the end what was overwritten after the last message", async () => {
+    using writer = await hub.createChannel("rest", { byteLength: 8, slots: 1 });
+    await using reader = peer("rest", "rest");
+    await write(writer, 0);
+    assert.equal(await reader.said(), "taken");
+    for (let sequence = 1; sequence < 4; sequence += 1) await write(writer, sequence);
+    // With one slot, this takes away the last message.
+    await writer.loan();
+    writer.close();
+    reader.tell();
+    assert.deepEqual(await reader.said(), [0, 3]);
+    await reader.finish();
+  });
+
   it("keeps a held message while the writer wraps around", async () => {
     using writer = await hub.createChannel("held", { byteLength: 64, slots: 4 });
     await write(writer, 0);

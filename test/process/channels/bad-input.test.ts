@@ -79,6 +79,25 @@ describe("an invalid channel", () => {
     assert.equal((await one.next())?.sequence, 0);
   });
 
+  it("counts at its end what was overwritten after the last message", async () => {
+    for (const end of ["close", "abandon"] as const) {
+      using writer = await hub.createChannel("channel", { ...SMALL, slots: 1 });
+      using reader = await hub.openChannel("channel", { lossy: true });
+      (await writer.loan()).commit();
+      (await reader.next())?.release();
+      for (let sent = 1; sent < 4; sent += 1) (await writer.loan()).commit();
+      // With one slot, this takes away the last message.
+      await writer.loan();
+      assert.equal(reader.tryNext(), undefined);
+      writer[end]();
+      for (let count = 0; count < 2; count += 1) {
+        if (end === "close") assert.equal(await reader.next(), undefined);
+        else await assert.rejects(reader.next(), { code: "PEER_GONE" });
+        assert.deepEqual([reader.received, reader.missed], [1, 3]);
+      }
+    }
+  });
+
   it("is closed on either side and at every stage when its hub object closes", async () => {
     const other = await testHub.connect();
     const writer = await other.createChannel("channel", SMALL);

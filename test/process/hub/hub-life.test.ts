@@ -4,6 +4,7 @@ import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import { HubServer } from "../../../src/hub/server/hub-server.js";
+import { pidOfListener } from "../../../src/hub/server/hub-start.js";
 import { PacketChannel, type PacketHandler } from "../../../src/os/packet-channel.js";
 import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { Actor } from "../../support/actor.js";
@@ -214,7 +215,7 @@ describe("a hub", () => {
     });
     const pid = (await actor.says()) as number;
     await actor.exited();
-    await until("the hub listens", () => existsSync(folder.socket));
+    await until("the hub listens", () => pidOfListener(folder.socket) !== undefined);
     await using hub = await connect({ socket: folder.socket, start: false, device: "host" });
     assert.equal((await hub.status()).pid, pid);
   });

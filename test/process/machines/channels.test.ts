@@ -151,6 +151,26 @@ describe("a channel of another machine", { skip: skipWithoutEngines }, () => {
       assert.ok(reader.missed > 0, `${reader.received} of ${sent} messages came`);
     });
 
+  it("counts what was overwritten after the last message that was carried", async () => {
+    const options = { byteLength: 8, slots: 1, whenFull: "drop-oldest" } as const;
+    using writer = await hubOfOne.createChannel("rest", options);
+    using reader = await open("rest");
+    (await writer.loan()).commit();
+    using first = await reader.next({ timeoutMs: 10_000 });
+    assert.equal(first?.sequence, 0);
+    one.signalBridge("SIGSTOP");
+    try {
+      for (let sent = 1; sent < 4; sent += 1) (await writer.loan({ timeoutMs: 10_000 })).commit();
+      // With one slot, this takes away the last message.
+      await writer.loan();
+      writer.close();
+    } finally {
+      one.signalBridge("SIGCONT");
+    }
+    assert.equal(await reader.next({ timeoutMs: 10_000 }), undefined);
+    assert.deepEqual([reader.received, reader.missed], [1, 3]);
+  });
+
   it("never holds a drop-oldest writer back, also if the other machine takes nothing", async () => {
     const options = { ...bytes, slots: 4, whenFull: "drop-oldest" } as const;
     using writer = await hubOfOne.createChannel("stalled", options);

@@ -61,6 +61,40 @@ describe("taking", () => {
     );
   });
 
+  it("counts what was overwritten after the last message, once", () => {
+    const rig = new RingRig({ slots: 1 });
+    const reader = rig.attach({ lossy: true });
+    rig.puts(1);
+    assert.deepEqual(rig.drain(reader), [0]);
+    rig.puts(3);
+    // The writer may now overwrite the last message, and ends without doing so.
+    assert.ok(rig.writer.reserve());
+    assert.deepEqual(rig.drain(reader), []);
+    assert.deepEqual([reader.hasNext, reader.missed], [false, 0]);
+    for (let count = 0; count < 2; count += 1) {
+      reader.countRest();
+      assert.deepEqual([reader.received, reader.missed, rig.pages[0]?.missed], [1, 3, 3]);
+    }
+  });
+
+  it("counts nothing at the end if the writer died before it had counted its last message", () => {
+    const rig = new RingRig();
+    const reader = rig.attach();
+    rig.puts(3);
+    assert.deepEqual(rig.drain(reader), [0, 1, 2]);
+    rig.control.setSequence(2);
+    reader.countRest();
+    assert.deepEqual([reader.received, reader.missed], [3, 0]);
+  });
+
+  it("counts nothing at the end if it does not know what comes first", () => {
+    const rig = new RingRig({ firstPosition: 5 });
+    rig.puts(1);
+    const reader = rig.attach();
+    reader.countRest();
+    assert.equal(reader.missed, 0);
+  });
+
   it("counts messages that died with their writer as missed before the next", () => {
     const rig = new RingRig({ slots: 8 });
     const reader = rig.attach();
@@ -99,7 +133,7 @@ describe("taking", () => {
     const reader = rig.attach({ lossy: true });
     rig.puts(12);
     const taken = Array.from({ length: CLAIMS }, () => reader.tryTake());
-    assert.equal(reader.mayHoldMore, false);
+    assert.deepEqual([reader.mayHoldMore, reader.isHeldUp], [false, false]);
     assert.throws(
       () => reader.tryTake(),
       (error) => hasCode(error, "LIMIT_EXCEEDED"),

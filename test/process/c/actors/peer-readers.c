@@ -115,6 +115,23 @@ static void late(cuda_ipc_hub *hub, int count, char **arguments) {
   cuda_ipc_reader_close(reader);
 }
 
+/* rest NAME: a lossy reader that takes one message now, and the others when a line comes. Prints
+ * how many those were, and how many it missed. */
+static void rest(cuda_ipc_hub *hub, int count, char **arguments) {
+  (void)count;
+  cuda_ipc_message message;
+  int taken = 0;
+  cuda_ipc_reader *reader = open_reader(hub, arguments[0], "oldest", true);
+  take(reader, &message);
+  cuda_ipc_reader_release(reader, &message);
+  say("taken");
+  hear();
+  while (cuda_ipc_reader_next(reader, &message, LIMIT_MS, &error) > 0) taken++;
+  printf("[%d,%lld]", taken, (long long)cuda_ipc_reader_missed(reader));
+  end_line();
+  cuda_ipc_reader_close(reader);
+}
+
 /* waits NAME MS: prints how a wait for a message ends. */
 static void waits(cuda_ipc_hub *hub, int count, char **arguments) {
   (void)count;
@@ -149,6 +166,7 @@ const struct command reader_commands[] = {
     {"counts", 1, counts},
     {"holds", 1, holds},
     {"late", 2, late},
+    {"rest", 1, rest},
     {"waits", 2, waits},
     {"takes", 2, takes},
     {NULL, 0, NULL},

@@ -50,7 +50,7 @@ describe("MessageCarrier", () => {
     giveSlot?.(slot);
     await until("the message is written", () => isCommitted);
     assert.equal(progress, before + 1);
-    read.end({ gone: false });
+    read.end({ gone: false, sequence: 1 });
     assert.equal(await carried, false);
   });
 });

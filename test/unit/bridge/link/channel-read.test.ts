@@ -25,10 +25,10 @@ describe("ChannelRead", () => {
     const first = read.next();
     const sent = [numbered(0), numbered(1)];
     for (const message of sent) read.arrive(message);
-    read.end({ gone: true });
+    read.end({ gone: true, sequence: 7 });
     assert.deepEqual([await first, await read.next()], sent);
-    assert.deepEqual(await read.next(), { gone: true });
-    assert.deepEqual(await read.next(), { gone: true });
+    assert.deepEqual(await read.next(), { gone: true, sequence: 7 });
+    assert.deepEqual(await read.next(), { gone: true, sequence: 7 });
     assert.equal(seen.ended, 1);
   });
 
@@ -61,7 +61,7 @@ describe("ChannelRead", () => {
 
   it("asks for nothing after its end", () => {
     const { seen, read } = reading(1);
-    read.end({ gone: false });
+    read.end({ gone: false, sequence: 7 });
     read.more(1);
     assert.deepEqual(seen.asked, []);
   });
