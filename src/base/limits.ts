@@ -215,6 +215,8 @@ export const defaults = {
   serviceLookAgainMs: 1000,
   /** How long the record of a machine stays in NATS after its bridge last renewed it. */
   machineTtlMs: 6000,
+  /** How long NATS keeps the names of a machine that is gone, while other bridges run. */
+  goneMachineMs: 600_000,
   /** How long a link between machines may stay silent, or leave all calls unanswered. */
   machineSilenceMs: 20_000,
   /** How long a fetch waits for a machine that is gone to come back. */

@@ -20,6 +20,7 @@ import { type AnnounceRule, announcedOf } from "./local-names.js";
 import { Looking } from "./looking.js";
 import { Announcer } from "./names/announcer.js";
 import { Directory } from "./names/directory.js";
+import { GoneMachines } from "./names/gone-machines.js";
 import type { NameStore } from "./names/name-store.js";
 import type { NatsOptions } from "./names/nats-options.js";
 import { NatsStore } from "./names/nats-store.js";
@@ -66,6 +67,7 @@ export class Bridge {
   readonly #rule: AnnounceRule;
   readonly #announcer: Announcer;
   readonly #services: ServiceAnnouncer;
+  readonly #gone: GoneMachines;
   readonly #links: LinkTable;
   readonly #fetches: FetchTable;
   readonly #workers: FarWorkers;
@@ -88,6 +90,7 @@ export class Bridge {
     this.#rule = { isAnnounced: options.isAnnounced, uid: ownUid() };
     this.#announcer = new Announcer(machine, store, directory, log);
     this.#services = new ServiceAnnouncer(machine, store, directory, log);
+    this.#gone = new GoneMachines(machine, store, directory, log);
     const announced = (name: string) => this.#announcer.offered(name);
     const exports = {
       hub,
@@ -261,7 +264,8 @@ export class Bridge {
       const areServicesWritten = await this.#services.announce(services);
       const isDone = areNamesWritten && areServicesWritten;
       if (isDone) await this.#presence?.setReady(true);
-      return isDone;
+      const isTidy = await this.#gone.tidy();
+      return isDone && isTidy;
     } catch (error) {
       if (this.#open && !signal.aborted) log(messageOf(error));
       return false;
