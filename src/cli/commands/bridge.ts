@@ -1,5 +1,6 @@
 /** `cuda-ipc bridge`: shares arrays with other machines until it is interrupted. */
 import { hostname } from "node:os";
+import { setFlagsFromString } from "node:v8";
 import type { Command } from "commander";
 import { CudaIpcError } from "../../base/errors.js";
 import type { NatsOptions } from "../../bridge/names/nats-options.js";
@@ -52,6 +53,8 @@ export function addBridge(program: Command, context: CommandContext): Command {
 }
 
 async function bridge(options: BridgeOptions, context: CommandContext): Promise<void> {
+  // WHY: V8 lets the young generation grow to 16 MiB. With 10,000 names, that is 30 MiB more.
+  setFlagsFromString("--semi-space-growth-factor=1");
   const { signal, interruption } = context;
   const { announce = [], pull = [], keepReplicas = false, device = "host" } = options;
   const machine = chosenMachine(options);

@@ -65,7 +65,9 @@ async function openMeanwhile<T extends { close(): void }>(
   try {
     await pullName(socketPath, name, { ...pull, signal: either(pulling) });
     // The bridge has published it, so only its removal in this moment could make the open wait.
-    const last = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
+    const last = pull.isLimited
+      ? pull.deadline
+      : new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
     await last.race(isOpen, () => {});
   } catch (error) {
     if (!pulling.signal.aborted) {
