@@ -173,9 +173,16 @@ export class HubFiles {
       return;
     }
     const pid = pidOfListener(socketPath);
+    if (pid === process.pid) {
+      this.#socketFile = new SocketFile(socketPath);
+      return;
+    }
     if (pid !== undefined) {
       troubles.push(
-        `Process ${pid} listens at ${socketPath} instead of this hub. End that process.`,
+        pid > 0
+          ? `Process ${pid} listens at ${socketPath} instead of this hub. End that process.`
+          : `The hub cannot see which process listens at ${socketPath}: too many clients wait ` +
+              "there, or the process is in another PID namespace.",
       );
       return;
     }
