@@ -7,6 +7,7 @@ import { Journal } from "../../../../src/hub/restart/journal.js";
 import { HubServer } from "../../../../src/hub/server/hub-server.js";
 import { ownIdentity } from "../../../../src/os/process-identity.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
+import { Actor } from "../../../support/actor.js";
 import { checkLeaks } from "../../../support/leak-check.js";
 import { TestFolder } from "../../../support/test-folder.js";
 import { soon, until } from "../../../support/until.js";
@@ -47,6 +48,12 @@ describe("HubServer", () => {
     assert.ok(inTurnMost <= 2 * limits.hubAcceptsPerTurn, String(inTurnMost));
   });
 
+  it("stops at once although the close of what a waiting client has sent waits", async () => {
+    using folder = new TestFolder();
+    await using actor = new Actor(STOPS, { args: [folder.socket] });
+    assert.equal(await actor.says(), "stopped");
+  });
+
   it("ends as idle after it has released everything of a process that ended before it", async () => {
     using folder = new TestFolder();
     leftBehind(`${folder.socket}.journal`, 1000);
@@ -58,6 +65,8 @@ describe("HubServer", () => {
     }
   });
 });
+
+const STOPS = new URL("./actors/stops-with-backlog.js", import.meta.url);
 
 /** Writes the journal of a hub whose client had so many objects and has ended as well. */
 function leftBehind(path: string, objects: number): void {
