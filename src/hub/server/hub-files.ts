@@ -39,6 +39,11 @@ export interface HubFilesOptions {
   readonly ownsSocket: boolean;
   /** Whether an earlier process made the listener. Its file may be gone by now. */
   readonly isPassed: boolean;
+  /**
+   * Whether the socket's folder is there.
+   * @throws UNSAFE_RUNTIME_DIR if others could write to it
+   */
+  readonly checkFolder: () => boolean;
   /** Makes another listener at the socket's path, where nobody listens any more. */
   readonly listen: () => SeqpacketListener;
   /** Called when the hub has another lock. */
@@ -125,7 +130,7 @@ export class HubFiles {
   }
 
   #checkFolder(troubles: string[]): boolean {
-    if (this.#folderInode() !== undefined) return true;
+    if (this.#options.checkFolder()) return true;
     const folder = dirname(this.#options.socketPath);
     troubles.push(
       `The folder ${folder} is gone, so no new client finds this hub. ` +

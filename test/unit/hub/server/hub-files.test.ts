@@ -30,6 +30,7 @@ describe("HubFiles", () => {
       journal,
       ownsSocket: true,
       isPassed: true,
+      checkFolder: () => true,
       listen: () => assert.fail("the socket is there"),
       onLock: () => assert.fail("the lock is there"),
       onListener: () => assert.fail("the socket is there"),
