@@ -21,7 +21,7 @@ import { keptEnvironment, keptNames } from "../os/received-fds.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { KEEPER_PROCESS, KEEPER_SOCKET, LEAVING } from "./keeper-names.js";
 
-/** A hub that serves for less counts as broken: the next one waits longer. */
+/** A hub that crashes sooner counts as broken: the next one waits longer. */
 const GOOD_LIFE_MS = 1000;
 const PAUSE_MS_MAX = 10_000;
 const STANDARD_ERROR = 2;
@@ -143,8 +143,8 @@ export class Keeper {
     // stopped.
     this.#read(Number.POSITIVE_INFINITY);
     if (!this.#open) return;
-    if (this.#readyMs !== undefined && performance.now() - this.#readyMs > GOOD_LIFE_MS)
-      this.#pause.reset();
+    const isGood = this.#readyMs !== undefined && performance.now() - this.#readyMs > GOOD_LIFE_MS;
+    if (isGood || this.#isLeaving) this.#pause.reset();
     this.#startLater();
   }
 

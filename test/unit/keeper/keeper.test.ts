@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { limits } from "../../../src/base/limits.js";
 import { noLog } from "../../../src/base/log-events.js";
 import { Keeper } from "../../../src/keeper/keeper.js";
+import { LEAVING } from "../../../src/keeper/keeper-names.js";
 import { createBell } from "../../../src/os/bell.js";
 import { openFilesMax } from "../../../src/os/open-file.js";
 import { openPidfd } from "../../../src/os/process-watch.js";
@@ -51,6 +52,34 @@ describe("Keeper", { skip: openFilesMax() < 2 * FDS && "too few files may be ope
       const stored = names.filter((name) => name.length === 255);
       assert.deepEqual([stored.length, new Set(stored).size], [FDS, MESSAGES]);
       assert.deepEqual(names.filter((name) => name.length < 255).sort(), ["keeper", "keeper.pid"]);
+    } finally {
+      keeper.close();
+      hub.kill("SIGKILL");
+    }
+  });
+
+  it("starts the next hub at once after each that leaves on purpose, however often", async () => {
+    const hub = spawn("sleep", ["60"]);
+    const pidfd = openPidfd(hub.pid as number);
+    assert.ok(pidfd !== undefined);
+    const [mine, its] = SeqpacketSocket.pair();
+    const pauses: number[] = [];
+    const keeper = new Keeper({
+      command: ["/bin/true"],
+      socket: its.fd,
+      hubSocket: mine.fd,
+      hub: pidfd,
+      log: (_event, message) => {
+        pauses.push(Number(/in (\d+) ms/.exec(message)?.[1]));
+        mine.trySend(Buffer.from("READY=1"));
+        mine.trySend(Buffer.from(LEAVING));
+      },
+    });
+    try {
+      mine.trySend(Buffer.from(LEAVING));
+      hub.kill("SIGKILL");
+      await until("eight hubs have left", () => pauses.length >= 8);
+      assert.deepEqual(new Set(pauses), new Set([1]));
     } finally {
       keeper.close();
       hub.kill("SIGKILL");
