@@ -133,6 +133,10 @@ export class Journal {
     return isAt(this.path, this.#file.fd);
   }
 
+  get isRewriting(): boolean {
+    return this.#rewrite !== undefined;
+  }
+
   /** Stops writing, because another hub has the path. */
   hold(): void {
     this.#isHeld = true;

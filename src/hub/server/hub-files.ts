@@ -64,6 +64,8 @@ export class HubFiles {
   #timer: NodeJS.Timeout | undefined;
   #troubles: readonly string[] = [];
   #isDisplaced = false;
+  /** Whether the journal was missing at the last look. */
+  #isJournalMissing = false;
 
   constructor(options: HubFilesOptions) {
     this.#options = options;
@@ -116,7 +118,7 @@ export class HubFiles {
       this.#watchFolder();
       if (this.#checkFolder(troubles) && this.#checkLock(troubles)) {
         this.#checkSocket(troubles);
-        this.#checkJournal();
+        this.#checkJournal(troubles);
       }
     } catch (error) {
       troubles.push(`The files beside the socket cannot be made again: ${describeError(error)}.`);
@@ -198,18 +200,26 @@ export class HubFiles {
     onListener(listener);
   }
 
-  #checkJournal(): void {
+  #checkJournal(troubles: string[]): void {
     const { journal, log } = this.#options;
-    if (journal.isInPlace) return;
     const { path } = journal;
-    log("file-remade", `the journal ${path} was removed, and is written again`, { path });
+    const wasMissing = this.#isJournalMissing;
+    this.#isJournalMissing = !journal.isInPlace;
+    if (!this.#isJournalMissing) return;
+    if (wasMissing && !journal.isRewriting) {
+      troubles.push(
+        `The journal ${path} was removed, and could not be written again yet. ` +
+          "If this hub is killed now, its names are lost. Make room on the disk.",
+      );
+    } else if (!wasMissing)
+      log("file-remade", `the journal ${path} was removed, and is written again`, { path });
     journal.rewrite();
   }
 
   #lookLater(): void {
     clearTimeout(this.#timer);
     const pauseMs =
-      this.#troubles.length > 0
+      this.#troubles.length > 0 || this.#isJournalMissing
         ? PROBLEM_LOOK_MS
         : this.#watch === undefined
           ? BLIND_LOOK_MS
