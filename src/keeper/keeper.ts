@@ -17,11 +17,11 @@ import { FdWatch } from "../os/fd-watch.js";
 import { closeMemory } from "../os/foreign-fd.js";
 import { OwnedFd } from "../os/owned-fd.js";
 import { openPidfd, ProcessWatch } from "../os/process-watch.js";
-import { keptEnvironment } from "../os/received-fds.js";
+import { keptEnvironment, keptNames } from "../os/received-fds.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { KEEPER_PROCESS, KEEPER_SOCKET, LEAVING } from "./keeper-names.js";
 
-/** A hub that serves for less counts as broken: the next one waits longer. */
+/** A hub that crashes sooner counts as broken: the next one waits longer. */
 const GOOD_LIFE_MS = 1000;
 const PAUSE_MS_MAX = 10_000;
 const STANDARD_ERROR = 2;
@@ -143,8 +143,8 @@ export class Keeper {
     // stopped.
     this.#read(Number.POSITIVE_INFINITY);
     if (!this.#open) return;
-    if (this.#readyMs !== undefined && performance.now() - this.#readyMs > GOOD_LIFE_MS)
-      this.#pause.reset();
+    const isGood = this.#readyMs !== undefined && performance.now() - this.#readyMs > GOOD_LIFE_MS;
+    if (isGood || this.#isLeaving) this.#pause.reset();
     this.#startLater();
   }
 
@@ -186,11 +186,12 @@ export class Keeper {
     // WHY in this order: each then moves to a number no higher than its own, so the child needs no
     // further descriptors in between.
     passed.sort((one, other) => one.fd - other.fd);
+    using names = keptNames(passed.map(({ name }) => name));
     const [program = process.execPath, ...args] = command;
     return spawn(program, args, {
       detached: true,
-      env: { ...process.env, ...keptEnvironment(passed.map(({ name }) => name)) },
-      stdio: ["ignore", "ignore", STANDARD_ERROR, ...passed.map(({ fd }) => fd)],
+      env: { ...process.env, ...keptEnvironment(passed.length) },
+      stdio: ["ignore", "ignore", STANDARD_ERROR, ...passed.map(({ fd }) => fd), names.number],
     });
   }
 }

@@ -1,11 +1,13 @@
 /**
  * Descriptors that this process was started with: by systemd (sd_listen_fds(3)) or by the hub's
- * keeper. The keeper uses variables of its own. It then needs no shell to put the new pid into
- * LISTEN_PID, and can split names that are too long for one variable.
+ * keeper. The keeper uses a variable of its own. It then needs no shell to put the new pid into
+ * LISTEN_PID. Its names are in a file: Linux takes at most 2 MiB for all variables of a process.
  */
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
 import { libc } from "../ffi/libc.js";
+import { readFilePart, statFile } from "./file-calls.js";
+import { createConstantFile } from "./memory-file.js";
 import { OwnedFd } from "./owned-fd.js";
 import { systemError } from "./system-error.js";
 
@@ -23,9 +25,7 @@ const FIRST_FD = 3;
 /** systemd's own name for descriptors without a name. */
 const UNNAMED = "unknown";
 const KEPT_COUNT = "CUDA_IPC_KEPT_FDS";
-const KEPT_NAMES = "CUDA_IPC_KEPT_NAMES_";
-/** Linux takes at most 128 KiB for one variable (MAX_ARG_STRLEN). */
-const VARIABLE_CHARACTERS_MAX = 120 * 1024;
+const BETWEEN_NAMES = ":";
 
 /**
  * The descriptors that the service manager passed to this process, in its order. Returns none if
@@ -47,16 +47,14 @@ export function receivedFds(
 
 /** As `receivedFds`, for descriptors from the hub's keeper. */
 export function keptFds(env: Environment = process.env): ReceivedFd[] {
-  const count = env[KEPT_COUNT];
+  const text = env[KEPT_COUNT];
   delete env[KEPT_COUNT];
-  let names = "";
-  for (let part = 1; env[KEPT_NAMES + part] !== undefined; part += 1) {
-    names += env[KEPT_NAMES + part];
-    delete env[KEPT_NAMES + part];
-  }
-  return count === undefined
-    ? []
-    : passed(wholeNumber(KEPT_COUNT, count), KEPT_COUNT, names.split(":"));
+  if (text === undefined) return [];
+  const count = wholeNumber(KEPT_COUNT, text);
+  using file = OwnedFd.adopt(FIRST_FD + count);
+  const names = new Uint8Array(Number(statFile(file).size));
+  readFilePart(file, names, 0);
+  return passed(count, KEPT_COUNT, Buffer.from(names).toString().split(BETWEEN_NAMES));
 }
 
 /** Whether the hub's keeper started this process. Call it before `keptFds`. */
@@ -64,14 +62,14 @@ export function isStartedByKeeper(env: Environment = process.env): boolean {
   return env[KEPT_COUNT] !== undefined;
 }
 
-/** The variables that tell a process of descriptors from 3 on, in this order. */
-export function keptEnvironment(names: readonly string[]): Environment {
-  const env: Environment = { [KEPT_COUNT]: String(names.length) };
-  const text = names.join(":");
-  for (let part = 1, at = 0; at < text.length; part += 1, at += VARIABLE_CHARACTERS_MAX) {
-    env[KEPT_NAMES + part] = text.slice(at, at + VARIABLE_CHARACTERS_MAX);
-  }
-  return env;
+/** The variable that tells a process of descriptors from 3 on. */
+export function keptEnvironment(count: number): Environment {
+  return { [KEPT_COUNT]: String(count) };
+}
+
+/** A file with their names, in order. Pass it behind the last of them. The caller owns it. */
+export function keptNames(names: readonly string[]): OwnedFd {
+  return createConstantFile("names", Buffer.from(names.join(BETWEEN_NAMES)));
 }
 
 function passed(

@@ -168,8 +168,11 @@ export class ClientConnections {
       } catch (error) {
         this.#onReleaseFailure(error);
       }
-      if (!hasMore) this.#forgetIfEnded(id);
-      return hasMore;
+      if (hasMore) return true;
+      if (this.#connections.has(id)) this.#forgetIfEnded(id);
+      // It was forgotten before, but held something until now.
+      else this.#onChange("forgotten");
+      return false;
     };
     const connection = this.#connections.get(id);
     if (connection === undefined) this.#shared.turns.ready(uid, { step: attempt });

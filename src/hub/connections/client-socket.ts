@@ -185,6 +185,8 @@ export class ClientSocket {
   resume(): void {
     this.#paused = false;
     this.listen(true);
+    // The socket does not report these: the gate has received them already.
+    if (this.#arrived.length > 0) this.#handler.onReady();
   }
 
   /** Ends it as if the other side had closed or something had failed. */

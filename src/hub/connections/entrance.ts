@@ -5,6 +5,7 @@
 import type { Log } from "../../base/log-events.js";
 import { releaseAll } from "../../base/scope.js";
 import { FdWatch } from "../../os/fd-watch.js";
+import { closeForeign } from "../../os/foreign-fd.js";
 import type { SeqpacketListener } from "../../os/seqpacket-listener.js";
 import { passDescriptors } from "../../os/socket-message.js";
 import { codeOf, describeError } from "../hub-log.js";
@@ -18,6 +19,7 @@ export class Entrance {
   readonly #doors = new Set<Door>();
   #listener: SeqpacketListener;
   #timer: NodeJS.Timeout | undefined;
+  #open = true;
 
   /** Takes over the listener. Lets nobody in before `open`. */
   constructor(listener: SeqpacketListener, newClients: NewClients, log: Log) {
@@ -48,12 +50,24 @@ export class Entrance {
   }
 
   close(): void {
+    if (!this.#open) return;
+    this.#open = false;
     clearTimeout(this.#timer);
     const doors = [...this.#doors];
     this.#doors.clear();
+    const listeners = new Set([...doors.map(({ listener }) => listener), this.#listener]);
     releaseAll([
-      ...doors.flatMap(({ listener, watch }) => [() => watch.close(), () => listener.close()]),
-      () => this.#listener.close(),
+      ...doors.map(
+        ({ watch }) =>
+          () =>
+            watch.close(),
+      ),
+      // WHY not a plain close: it closes what waiting clients have sent, and that can block.
+      ...[...listeners].map(
+        ({ fd }) =>
+          () =>
+            closeForeign(fd),
+      ),
     ]);
   }
 

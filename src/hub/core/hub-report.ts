@@ -1,7 +1,7 @@
 /** Replies about the hub and its clients, limited to what fits into one message. */
 import type { ClientStatus, HubStatus, ResultOf } from "../../wire/messages.js";
 import { type Account, quotaFields } from "../limits/quota.js";
-import { takeFitting } from "./fitting.js";
+import { Fitting, takeFitting } from "./fitting.js";
 import type { Held } from "./held.js";
 import type { HubIdentity, HubPorts } from "./ports.js";
 import type { Session } from "./sessions.js";
@@ -24,7 +24,9 @@ export function hubStatus<Fd>(
   const users = seesAllUsers ? sessions.accounts() : own;
   let using = 0;
   for (const [, { inUse }] of users) if (inUse) using += 1;
-  const { taken } = takeFitting(usageOf(users), (user) => user);
+  const fitting = new Fitting();
+  const { taken: lostObjects } = takeFitting(lost.list(peer), (object) => object, fitting);
+  const { taken } = takeFitting(usageOf(users), (user) => user, fitting);
   return {
     ...identity,
     clients: sessions.attachedCount,
@@ -32,7 +34,7 @@ export function hubStatus<Fd>(
     waitingOpens: waiting.size,
     hostBytes: sessions.hubAccount.used("hostBytes"),
     deviceBytes: sessions.hubAccount.used("deviceBytes"),
-    lost: lost.list(peer),
+    lost: lostObjects,
     keeper: ports.keeper(),
     metrics: ports.metrics(),
     troubles: [...ports.troubles()],

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { CudaIpcError } from "../../base/errors.js";
 import { ownProgram } from "../../base/own-package.js";
 import { acquireIn, releaseAll, type Scope } from "../../base/scope.js";
+import { POLLIN, pollFd } from "../../os/file-calls.js";
 import { PacketChannel } from "../../os/packet-channel.js";
 import { type Packet, SeqpacketSocket } from "../../os/seqpacket.js";
 import { decodeGateLine, type GateLine, gateOrders, refusalIn } from "./gate-messages.js";
@@ -112,8 +113,14 @@ export class GateProcess {
   #expectLine(): void {
     clearTimeout(this.#silence);
     if (this.#orders.length === 0 || !this.#channel.open) return;
-    this.#silence = setTimeout(() => this.#fail(new Error("it says nothing")), SILENCE_MAX_MS);
+    this.#silence = setTimeout(() => this.#onSilence(), SILENCE_MAX_MS);
     this.#silence.unref();
+  }
+
+  /** A hub that did not run itself for a while has not read the answer yet. */
+  #onSilence(): void {
+    if (pollFd(this.#channel.socket.fd, POLLIN, 0)) this.#expectLine();
+    else this.#fail(new Error("it says nothing"));
   }
 
   #fail(reason: unknown): void {

@@ -104,12 +104,19 @@ export class Journal {
   append(records: readonly HubRecord[]): void {
     if (this.#isHeld) return;
     const json = records.map((record) => JSON.stringify(record));
+    const isGain = records.some(({ t }) => GAINS.has(t));
+    const owedWait = this.#owedWait;
+    if (owedWait && !isGain) {
+      this.#owed.push(...json);
+      return;
+    }
     try {
-      this.#write([...this.#owed, ...json]);
+      this.#write(owedWait ? json : [...this.#owed, ...json]);
+      if (!owedWait) this.#owed = [];
     } catch (error) {
       // WHY not always at once: a disk stays full for a while, and others must be served meanwhile.
       if (performance.now() >= this.#retryAtMs) this.rewrite();
-      if (records.some(({ t }) => GAINS.has(t))) throw error;
+      if (isGain) throw error;
       // Only the first: every end would log one, and the log may be on the same full disk.
       if (this.#owed.length === 0)
         this.#notWritten(
@@ -124,6 +131,10 @@ export class Journal {
   /** Whether it is still at its path. */
   get isInPlace(): boolean {
     return isAt(this.path, this.#file.fd);
+  }
+
+  get isRewriting(): boolean {
+    return this.#rewrite !== undefined;
   }
 
   /** Stops writing, because another hub has the path. */
@@ -177,6 +188,15 @@ export class Journal {
     removeReserve(this.path);
   }
 
+  /**
+   * Whether the owed ends are not to be written now. WHY: on a full disk each further end would try
+   * all of them again, and 10,000 ends would hold the hub up for minutes.
+   */
+  get #owedWait(): boolean {
+    if (this.#owed.length === 0) return false;
+    return this.#rewrite !== undefined || performance.now() < this.#retryAtMs;
+  }
+
   #slice(): void {
     const rewrite = this.#rewrite;
     if (rewrite === undefined) return;
@@ -224,7 +244,6 @@ export class Journal {
       throw error;
     }
     this.#number = number;
-    this.#owed = [];
     this.#rewrite?.add(records);
   }
 }

@@ -39,6 +39,11 @@ export interface HubFilesOptions {
   readonly ownsSocket: boolean;
   /** Whether an earlier process made the listener. Its file may be gone by now. */
   readonly isPassed: boolean;
+  /**
+   * Whether the socket's folder is there.
+   * @throws UNSAFE_RUNTIME_DIR if others could write to it
+   */
+  readonly checkFolder: () => boolean;
   /** Makes another listener at the socket's path, where nobody listens any more. */
   readonly listen: () => SeqpacketListener;
   /** Called when the hub has another lock. */
@@ -59,6 +64,8 @@ export class HubFiles {
   #timer: NodeJS.Timeout | undefined;
   #troubles: readonly string[] = [];
   #isDisplaced = false;
+  /** Whether the journal was missing at the last look. */
+  #isJournalMissing = false;
 
   constructor(options: HubFilesOptions) {
     this.#options = options;
@@ -111,7 +118,7 @@ export class HubFiles {
       this.#watchFolder();
       if (this.#checkFolder(troubles) && this.#checkLock(troubles)) {
         this.#checkSocket(troubles);
-        this.#checkJournal();
+        this.#checkJournal(troubles);
       }
     } catch (error) {
       troubles.push(`The files beside the socket cannot be made again: ${describeError(error)}.`);
@@ -125,7 +132,7 @@ export class HubFiles {
   }
 
   #checkFolder(troubles: string[]): boolean {
-    if (this.#folderInode() !== undefined) return true;
+    if (this.#options.checkFolder()) return true;
     const folder = dirname(this.#options.socketPath);
     troubles.push(
       `The folder ${folder} is gone, so no new client finds this hub. ` +
@@ -173,9 +180,16 @@ export class HubFiles {
       return;
     }
     const pid = pidOfListener(socketPath);
+    if (pid === process.pid) {
+      this.#socketFile = new SocketFile(socketPath);
+      return;
+    }
     if (pid !== undefined) {
       troubles.push(
-        `Process ${pid} listens at ${socketPath} instead of this hub. End that process.`,
+        pid > 0
+          ? `Process ${pid} listens at ${socketPath} instead of this hub. End that process.`
+          : `The hub cannot see which process listens at ${socketPath}: too many clients wait ` +
+              "there, or the process is in another PID namespace.",
       );
       return;
     }
@@ -186,18 +200,26 @@ export class HubFiles {
     onListener(listener);
   }
 
-  #checkJournal(): void {
+  #checkJournal(troubles: string[]): void {
     const { journal, log } = this.#options;
-    if (journal.isInPlace) return;
     const { path } = journal;
-    log("file-remade", `the journal ${path} was removed, and is written again`, { path });
+    const wasMissing = this.#isJournalMissing;
+    this.#isJournalMissing = !journal.isInPlace;
+    if (!this.#isJournalMissing) return;
+    if (wasMissing && !journal.isRewriting) {
+      troubles.push(
+        `The journal ${path} was removed, and could not be written again yet. ` +
+          "If this hub is killed now, its names are lost. Make room on the disk.",
+      );
+    } else if (!wasMissing)
+      log("file-remade", `the journal ${path} was removed, and is written again`, { path });
     journal.rewrite();
   }
 
   #lookLater(): void {
     clearTimeout(this.#timer);
     const pauseMs =
-      this.#troubles.length > 0
+      this.#troubles.length > 0 || this.#isJournalMissing
         ? PROBLEM_LOOK_MS
         : this.#watch === undefined
           ? BLIND_LOOK_MS

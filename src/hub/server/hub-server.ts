@@ -33,6 +33,7 @@ import { HubFiles } from "./hub-files.js";
 import {
   type Acquired,
   acquireAll,
+  checkFolder,
   firstId,
   type HubServerOptions,
   listenAnew,
@@ -97,6 +98,7 @@ export class HubServer {
       lock,
       journal,
       ownsSocket: this.#service?.ownsSocket !== false,
+      checkFolder: () => checkFolder(socketPath, options),
       listen: () => listenAnew(socketPath, options),
       isPassed,
       onListener: (listener) => {

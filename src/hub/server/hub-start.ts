@@ -59,8 +59,7 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
   const { service } = options;
   scope.defer(() => service?.close());
   const socketPath = checkedPath(options);
-  const prepareFolder = isForOthers(options) ? prepareCommonFolder : prepareRuntimeFolder;
-  if (!prepareFolder(socketPath, options.makesFolder ?? service?.isSuccessor !== true)) {
+  if (!prepareFolder(socketPath, options, options.makesFolder ?? service?.isSuccessor !== true)) {
     // For good, because somebody removed the folder and wants no hub there.
     service?.stopping();
     throw new CudaIpcError(
@@ -155,6 +154,20 @@ export function pidOfListener(socketPath: string): number | undefined {
 
 export function lockPathOf(socketPath: string): string {
   return `${socketPath}.lock`;
+}
+
+/** @throws UNSAFE_RUNTIME_DIR */
+function prepareFolder(socketPath: string, options: HubServerOptions, makes: boolean): boolean {
+  const prepare = isForOthers(options) ? prepareCommonFolder : prepareRuntimeFolder;
+  return prepare(socketPath, makes);
+}
+
+/**
+ * Whether the socket's folder is there.
+ * @throws UNSAFE_RUNTIME_DIR if others could write to it
+ */
+export function checkFolder(socketPath: string, options: HubServerOptions): boolean {
+  return prepareFolder(socketPath, options, false);
 }
 
 function isForOthers({ policy }: HubServerOptions): boolean {

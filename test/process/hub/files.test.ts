@@ -5,8 +5,10 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -109,6 +111,22 @@ describe("a hub whose files are removed", () => {
       /mkdir -m 700/.test((await client.status()).troubles.join()),
     );
     mkdirSync(hub.folder.path, { mode: 0o700 });
+    await until("all is well", async () => (await client.status()).troubles.length === 0);
+    await using other = await hub.connect();
+    assert.equal((await other.status()).pid, hub.pid);
+  });
+
+  it("makes no file in a folder that others can write to, and says so until it is safe", async () => {
+    await using hub = await TestHub.start();
+    await using client = await hub.connect();
+    rmSync(hub.folder.path, { recursive: true });
+    mkdirSync(hub.folder.path);
+    chmodSync(hub.folder.path, 0o777);
+    await until("it says so", async () =>
+      /its mode is 0777/.test((await client.status()).troubles.join()),
+    );
+    assert.deepEqual(readdirSync(hub.folder.path), []);
+    chmodSync(hub.folder.path, 0o700);
     await until("all is well", async () => (await client.status()).troubles.length === 0);
     await using other = await hub.connect();
     assert.equal((await other.status()).pid, hub.pid);

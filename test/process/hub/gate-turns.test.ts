@@ -10,6 +10,8 @@ import { until } from "../../support/until.js";
 
 const SENDERS = 40;
 const MESSAGES_EACH = 4;
+/** Longer than a gate may be silent. */
+const STOPPED_MS = 4000;
 const [CROWD, OTHER] = [1, 2];
 
 /** A socket with waiting messages, each with descriptors. */
@@ -79,5 +81,31 @@ describe("the requests of a gate", () => {
     gate.close();
     assert.deepEqual(codes, Array(5).fill("CLOSED"));
     for (const { sender, socket } of pairs) for (const one of [sender, socket]) one.close();
+  });
+
+  it("are answered although the hub itself did not run for longer than a gate may be silent", async () => {
+    const gate = new DescriptorGate(() => {});
+    const { sender, socket } = sent(1, 1);
+    const failures: unknown[] = [];
+    const receive = () =>
+      gate.of(OTHER).receive(socket, {
+        onPacket: ({ fds }) => {
+          for (const fd of fds) fd.close();
+        },
+        onDone: (failure) => failures.push(failure),
+      });
+    try {
+      receive();
+      await until("the gate serves", () => failures.length === 1);
+      using memory = createMemoryFile("test", 4096);
+      assert.ok(sender.trySend(Buffer.from("x"), [memory]));
+      receive();
+      // As if the hub were stopped. The gate answers meanwhile.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, STOPPED_MS);
+      await until("the order is done", () => failures.length === 2);
+      assert.deepEqual(failures, [undefined, undefined]);
+    } finally {
+      for (const one of [sender, socket, gate]) one.close();
+    }
   });
 });

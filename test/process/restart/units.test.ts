@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
+import { limits } from "../../../src/base/limits.js";
+import { nameOf, objectKey } from "../../../src/hub/restart/stored-names.js";
 import { TestFolder } from "../../support/test-folder.js";
 
 const UNITS = ["cuda-ipc-hub.service", "cuda-ipc-hub.socket", "cuda-ipc-bridge.service"];
@@ -53,6 +55,21 @@ describe("the units in deploy", () => {
     const folder = /^RuntimeDirectory=(.*)$/m.exec(service)?.[1];
     assert.ok(service.includes(`Environment=CUDA_IPC_SOCKET=${socket}\n`));
     assert.equal(socket, `/run/${folder}/hub.sock`);
+  });
+
+  it("store no more descriptors than their names fit into one variable", {
+    skip: existsSync("deploy") ? false : "the units are not here",
+  }, () => {
+    const yearUs = 365 * 24 * 3600 * 1e6;
+    const longest = nameOf(objectKey(yearUs), limits.scmRightsFdsMax - 1);
+    for (const folder of ["deploy", "deploy/system"]) {
+      const unit = readFileSync(`${folder}/cuda-ipc-hub.service`, "utf8");
+      const max = Number(/^FileDescriptorStoreMax=(\d+)$/m.exec(unit)?.[1]);
+      const names = Array.from({ length: max }, () => longest).join(":");
+      const env = { ...process.env, LISTEN_FDNAMES: names };
+      const { error, status } = spawnSync(process.execPath, ["--version"], { env });
+      assert.deepEqual([error, status], [undefined, 0]);
+    }
   });
 
   it("name one socket", {

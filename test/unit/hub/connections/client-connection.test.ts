@@ -10,11 +10,12 @@ import { UserTurns } from "../../../../src/hub/connections/user-turns.js";
 import type { UserGate } from "../../../../src/hub/gate/descriptor-gate.js";
 import { unlimitedQuota } from "../../../../src/hub/limits/policy.js";
 import { Account } from "../../../../src/hub/limits/quota.js";
+import { createMemoryFile } from "../../../../src/os/memory-file.js";
 import { openPidfd, ProcessWatch } from "../../../../src/os/process-watch.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 import { peerOf } from "../../../support/core-rig.js";
 import { checkLeaks } from "../../../support/leak-check.js";
-import { soon } from "../../../support/until.js";
+import { soon, until } from "../../../support/until.js";
 
 describe("ClientConnection", () => {
   checkLeaks();
@@ -102,6 +103,44 @@ describe("ClientConnection", () => {
       ["EIO"],
     );
     far.close();
+  });
+
+  it("handles what the gate has received when it may read again after a pause", async () => {
+    const [near, far] = SeqpacketSocket.pair();
+    const heard: string[] = [];
+    const gate: UserGate = {
+      receive: (socket, sink) => {
+        for (let packet = socket.tryReceive(); packet; packet = socket.tryReceive())
+          if (packet !== "end") sink.onPacket(packet);
+        setImmediate(() => sink.onDone(undefined));
+      },
+      closeSocket: (socket) => socket.close(),
+    };
+    const connection = ClientConnection.start(
+      near,
+      openPidfd(process.pid),
+      peerOf(process.pid),
+      {
+        onPacket: ({ bytes, fds }) => {
+          heard.push(new TextDecoder().decode(bytes));
+          for (const fd of fds) fd.close();
+          connection.pause(1);
+        },
+        onHangUp: () => {},
+        onGone: () => {},
+        onReleaseFailure: assert.ifError,
+      },
+      { ...shared(), gate },
+    );
+    using memory = createMemoryFile("memory", 4096);
+    for (const word of ["first", "second", "third"]) far.trySend(Buffer.from(word), [memory]);
+    try {
+      await until("all are handled", () => heard.length === 3);
+      assert.deepEqual(heard, ["first", "second", "third"]);
+    } finally {
+      connection.forget();
+      far.close();
+    }
   });
 
   it("of an unseen process ends if the process does not come back in time", (t) => {

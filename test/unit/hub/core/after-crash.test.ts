@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError } from "../../../../src/base/errors.js";
+import { limits } from "../../../../src/base/limits.js";
 import { privatePolicy } from "../../../../src/hub/limits/policy.js";
 import { recordsOf, replay } from "../../../../src/hub/restart/hub-records.js";
 import type { Descriptor } from "../../../../src/wire/descriptor.js";
@@ -122,6 +123,28 @@ describe("after a crash of the hub", () => {
       next.records.map(({ t }) => t),
       ["unnamed", "object-ended", "session-ended"],
     );
+  });
+
+  it("the status fits into a message with many lost objects and many users", () => {
+    const rig = new CoreRig(SERVING_ALL);
+    rig.greeted(1, "test", OWNER);
+    for (let index = 0; index < limits.lostObjectsMax; index += 1) {
+      const name = `${index}`.padEnd(limits.nameBytesMax, "x");
+      const created = { name, lifetime: "pinned", descriptor: hostArray } as const;
+      const { object } = rig.result(1, "create", created, [rig.fd()]);
+      rig.result(1, "publish", { object: object as number });
+    }
+    const next = new CoreRig(SERVING_ALL, 10_000);
+    next.core.inherit({ state: replay(rig.records), connections: [], memory: new Map() });
+    for (let uid = 1; uid <= 400; uid += 1)
+      next.greeted(uid, "test", peerOf(2000 + uid, { uid: 2000 + uid, gid: 2000 + uid }));
+    const status = next.result(next.greeted(500), "status", {}) as {
+      lost: unknown[];
+      users: unknown[];
+      usersLeftOut: number;
+    };
+    assert.equal(status.lost.length, limits.lostObjectsMax);
+    assert.equal(status.users.length + status.usersLeftOut, 401);
   });
 
   it("a pinned object without holders ends, unless its memory was kept", () => {

@@ -88,6 +88,34 @@ describe("a journal that is written", () => {
     assert.deepEqual([objects.get(2)?.named, leases.size, lastId], [false, 0, 9]);
   });
 
+  it("tries to write each owed end only now and then, however many there are", () => {
+    written();
+    const journal = open();
+    const next = slices(journal, () => all);
+    let attempted = 0;
+    const { writeSync } = fs;
+    fs.writeSync = ((_: number, bytes: Uint8Array): number => {
+      attempted += bytes.byteLength;
+      throw Object.assign(new Error("ENOSPC: made to fail, write"), { errno: -28, code: "ENOSPC" });
+    }) as unknown as typeof writeSync;
+    syncBuiltinESMExports();
+    const ends = 1000;
+    try {
+      for (let lease = 1; lease <= ends; lease += 1) {
+        journal.append([{ t: "released", lease }]);
+        next();
+      }
+    } finally {
+      fs.writeSync = writeSync;
+      syncBuiltinESMExports();
+    }
+    assert.ok(attempted < 100 * ends * 20, `${attempted} bytes for ${ends} ends`);
+    journal.settle();
+    while (next());
+    journal.close();
+    assert.equal(found().leases.size, 0);
+  });
+
   it("settle() writes the owed ends", () => {
     written();
     const journal = open();
