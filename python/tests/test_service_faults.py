@@ -36,5 +36,15 @@ def test_a_request_that_is_given_up_before_its_task_begins_frees_the_handler(hub
     asyncio.run(main())
 
 
+def test_a_deadline_in_a_hundred_years_ends_no_worker(hub, node):
+    with hub.serve("far-deadline", lambda request, reply: None, request=MESSAGE):
+        peer = node("service", "client", "far-deadline")
+        assert peer.said() == "ready"
+        peer.tell({"values": [1, 2, 3, 4], "timeoutMs": 100 * 365 * 86400 * 1000})
+        assert peer.said() == {"values": [], "meta": None}
+        with hub.connect_service("far-deadline") as client:
+            client.request(meta=1, timeout=LIMIT / 4).release()
+
+
 def _running(service):
     return getattr(service, "running", 0)
