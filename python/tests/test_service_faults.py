@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket as sockets
 import threading
 
 import pytest
 from conftest import LIMIT, code
 
+from cuda_ipc._service.envelope import HELLO, encode_envelope
 
 MESSAGE = ("float32", 4)
 
@@ -44,6 +47,57 @@ def test_a_deadline_in_a_hundred_years_ends_no_worker(hub, node):
         assert peer.said() == {"values": [], "meta": None}
         with hub.connect_service("far-deadline") as client:
             client.request(meta=1, timeout=LIMIT / 4).release()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"dtype": [], "shape": [4], "metaBytesMax": 64},
+        {"dtype": {}, "shape": [4], "metaBytesMax": 64},
+        {"dtype": "float32", "shape": [2**53 - 1] * 8, "metaBytesMax": 64},
+        {"dtype": "float32", "shape": [2**53 - 1], "metaBytesMax": 64},
+        {"dtype": "float32", "shape": [0], "metaBytesMax": 65536},
+    ],
+)
+def test_a_hello_without_sense_does_not_end_the_search(hub, request_):
+    name = "hello"
+    with hub.create_channel(f"{name}:w1:0", "uint8", 1, slots=4, readers_max=1) as offer:
+        hello = {"v": 1, "depth": 2, "request": request_}
+        offer.loan()._commit(encode_envelope(offer.name, HELLO, 0, hello, 256), None, 0, None)
+        with hub.connect_service(name) as client:
+            assert code(lambda: client.request(meta=1, timeout=0.5)) == "TIMEOUT"
+            with hub.serve(name, lambda request, reply: None, request=MESSAGE):
+                client.request(meta=1, timeout=LIMIT / 4).release()
+
+
+def test_an_error_of_a_newer_bridge_does_not_end_the_search(hub, socket):
+    bridge = sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET)
+    bridge.bind(f"{socket}.bridge")
+    bridge.listen(8)
+    bridge.settimeout(LIMIT)
+
+    def answer():
+        try:
+            while True:
+                client, _ = bridge.accept()
+                with client:
+                    client.recv(65536)
+                    client.send(b'{"ok": false, "error": {"code": "OF_TOMORROW", "message": "x"}}')
+        except OSError:
+            pass
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        with hub.connect_service("from-afar", machine="any") as client:
+            assert code(lambda: client.request(meta=1, timeout=0.5)) == "TIMEOUT"
+            with hub.serve("from-afar", lambda request, reply: None, request=MESSAGE):
+                client.request(meta=1, timeout=LIMIT / 4).release()
+    finally:
+        bridge.shutdown(sockets.SHUT_RDWR)
+        bridge.close()
+        thread.join(LIMIT)
+        os.unlink(f"{socket}.bridge")
 
 
 def _running(service):
