@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket as sockets
 import threading
+import time
 
 import pytest
 from conftest import LIMIT, code
 
+import cuda_ipc
 from cuda_ipc._service.envelope import HELLO, encode_envelope
 
 MESSAGE = ("float32", 4)
@@ -98,6 +101,42 @@ def test_an_error_of_a_newer_bridge_does_not_end_the_search(hub, socket):
         bridge.close()
         thread.join(LIMIT)
         os.unlink(f"{socket}.bridge")
+
+
+def test_a_client_closes_while_the_hub_stands_still(own_hub):
+    hub = cuda_ipc.connect(own_hub.socket)
+    pid = hub.status()["pid"]
+    client = hub.connect_service("nobody")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert code(lambda: client.request(meta=1, timeout=0.3)) == "TIMEOUT"
+        closes = threading.Thread(target=client.close)
+        closes.start()
+        closes.join(LIMIT / 6)
+        was_late = closes.is_alive()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    closes.join(LIMIT)
+    hub.close()
+    assert not was_late
+
+
+def test_a_worker_closes_while_the_hub_stands_still(own_hub):
+    hub = cuda_ipc.connect(own_hub.socket)
+    pid = hub.status()["pid"]
+    service = hub.serve("w", lambda a, b: None, request=MESSAGE, claim_timeout=0.2)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(1)  # the claim is over, and the worker asks who has it
+        closes = threading.Thread(target=service.close)
+        closes.start()
+        closes.join(LIMIT / 6)
+        was_late = closes.is_alive()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    closes.join(LIMIT)
+    hub.close()
+    assert not was_late
 
 
 def _running(service):
