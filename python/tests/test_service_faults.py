@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from conftest import LIMIT, code
+from conftest import LIMIT, code, until
 
 import cuda_ipc
 from cuda_ipc._service.envelope import HELLO, encode_envelope
@@ -137,6 +137,60 @@ def test_a_worker_closes_while_the_hub_stands_still(own_hub):
     closes.join(LIMIT)
     hub.close()
     assert not was_late
+
+
+def test_the_second_close_of_a_service_keeps_its_limit(hub):
+    begun, free = threading.Event(), threading.Event()
+
+    def handler(request, reply):
+        begun.set()
+        free.wait(LIMIT)
+
+    service = hub.serve("closes-twice", handler, request=MESSAGE)
+    with hub.connect_service("closes-twice") as client:
+        asks = threading.Thread(target=lambda: client.request(meta=1).release())
+        asks.start()
+        assert begun.wait(LIMIT)
+        first = threading.Thread(target=service.close, args=(None,))
+        first.start()
+        until("it closes", lambda: service.closed)
+        found = []
+        second = threading.Thread(target=lambda: found.append(code(lambda: service.close(0.1))))
+        second.start()
+        second.join(3)
+        was_late = second.is_alive()
+        free.set()
+        for thread in (first, second, asks):
+            thread.join(LIMIT)
+    assert not was_late
+    assert found == ["TIMEOUT"]
+
+
+def test_a_handler_that_hears_of_the_end_at_once_leaves_its_request_abandoned(hub, monkeypatch):
+    begun = threading.Event()
+
+    def handler(request, reply):
+        begun.set()
+        while request.given_up is None:
+            time.sleep(0.001)
+        request.check()
+
+    service = hub.serve("hears", handler, request=MESSAGE)
+    give_up = service._give_up
+
+    def give_up_slowly(link, request, *why):
+        give_up(link, request, *why)
+        until("it is answered", lambda: request.number not in link._under_way)
+
+    with hub.connect_service("hears", policy="fail") as client:
+        found = []
+        asks = threading.Thread(target=lambda: found.append(code(lambda: client.request(meta=1))))
+        asks.start()
+        assert begun.wait(LIMIT)
+        monkeypatch.setattr(service, "_give_up", give_up_slowly)
+        service.close(0.1)
+        asks.join(LIMIT)
+    assert found == ["PEER_GONE"]
 
 
 def _running(service):
