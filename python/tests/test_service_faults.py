@@ -193,5 +193,33 @@ def test_a_handler_that_hears_of_the_end_at_once_leaves_its_request_abandoned(hu
     assert found == ["PEER_GONE"]
 
 
+def test_a_cancelled_request_of_a_client_that_was_closed_is_cancelled(hub):
+    async def main():
+        begun = asyncio.Event()
+
+        async def handler(request, reply):
+            begun.set()
+            await asyncio.sleep(LIMIT)
+
+        async with await hub.serve_async("both", handler, request=MESSAGE) as service:
+            client = hub.connect_service("both")
+            task = asyncio.ensure_future(client.request_async(meta=1))
+            await begun.wait()
+            client.close()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            other = hub.connect_service("nobody")
+            task = asyncio.ensure_future(other.request_async(meta=1))
+            await asyncio.sleep(0)
+            other.close()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await service.close_async(0)
+
+    asyncio.run(main())
+
+
 def _running(service):
     return getattr(service, "running", 0)

@@ -231,7 +231,9 @@ class ServiceClient(OfProcess):
             with self._lock:
                 self._waiting.pop(promise, None)
             if not promise.reject(RuntimeError("nobody waits for this worker")):
-                promise.result().give_back()
+                link = promise.value
+                if link is not None:
+                    link.give_back()
             if not isinstance(reason, Late):
                 raise
         if promise is None and link is not None:
