@@ -223,3 +223,38 @@ def test_a_cancelled_request_of_a_client_that_was_closed_is_cancelled(hub):
 
 def _running(service):
     return getattr(service, "running", 0)
+
+
+def test_a_cancelled_serve_ends_what_its_event_loop_has_to_finish(hub):
+    async def main():
+        begun = threading.Event()
+
+        async def handler(request, reply):
+            begun.set()
+            await asyncio.sleep(0)
+            return {"meta": 1}
+
+        with hub.connect_service("undone") as client:
+            found = []
+
+            def ask():
+                try:
+                    client.request(meta=1, timeout=10).release()
+                    found.append("reply")
+                except cuda_ipc.CudaIpcError as wrong:
+                    found.append(wrong.code)
+
+            asks = threading.Thread(target=ask)
+            asks.start()
+            task = asyncio.ensure_future(hub.serve_async("undone", handler, request=MESSAGE))
+            await asyncio.sleep(0)
+            # The event loop stands still until the worker has the request.
+            until("the worker has it", lambda: any(_running(one) for one in list(hub._services)))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            while asks.is_alive():
+                await asyncio.sleep(0.01)
+            assert found == ["reply"]
+
+    asyncio.run(main())
