@@ -6,6 +6,7 @@ import array
 import select
 import socket
 import threading
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,8 @@ class PacketSocket:
             raise
         self.ended: BaseException | None = None
         self._send_lock = threading.Lock()
+        #: Packets that wait for room, or for the thread that sends.
+        self._outbox: deque[bytes] = deque()
 
     def _packet(self) -> tuple[bytes, tuple[int, ...], bool]:
         arguments = (LIMIT_MESSAGE_BYTES, _CONTROL_BYTES, socket.MSG_CMSG_CLOEXEC)
@@ -68,8 +71,10 @@ class PacketSocket:
         try:
             while True:
                 try:
+                    if not self._send_outbox():
+                        raise BlockingIOError
                     self.socket.sendmsg([packet], rights, socket.MSG_NOSIGNAL)
-                    return
+                    break
                 except BlockingIOError:
                     poll = select.poll()
                     poll.register(self.socket, select.POLLOUT)
@@ -77,13 +82,45 @@ class PacketSocket:
                         raise deadline.timed_out(self._silence()) from None
                 except (BrokenPipeError, ConnectionResetError):
                     # The thread that receives finds the end, after the hub's last words.
-                    return
+                    break
                 except OSError as cause:
                     if self.ended is not None:
                         raise ConnectionEnded from cause
                     raise system_error(deadline.attempt, cause) from cause
         finally:
             self._send_lock.release()
+        self._flush()
+
+    def _send_later(self, packet: bytes) -> None:
+        """Sends a packet before all later ones, without waiting.
+
+        The hub answers each request. So without room `_flush` is called when an answer comes.
+        """
+        self._outbox.append(packet)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Sends what waits, as far as there is room."""
+        # WHY again: what came while another call held the lock is left to that call.
+        while self._outbox and self._send_lock.acquire(blocking=False):
+            try:
+                if not self._send_outbox():
+                    return
+            except OSError:  # the thread that receives finds the end
+                return
+            finally:
+                self._send_lock.release()
+
+    def _send_outbox(self) -> bool:
+        """False if there is no room. Call it with the lock held."""
+        while self._outbox:
+            packet = self._outbox.popleft()
+            try:
+                self.socket.sendmsg([packet], [], socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                self._outbox.appendleft(packet)
+                return False
+        return True
 
     def _silence(self) -> str:
         try:

@@ -1,0 +1,82 @@
+"""The link to the hub: garbage, signals, threads that close, and a hub that stands still."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+
+import pytest
+from conftest import LIMIT, until
+
+import cuda_ipc
+from cuda_ipc import _connection
+
+BYTES = {"dtype": "uint8", "shape": 4}
+
+pytestmark = pytest.mark.usefixtures("ends_in_time")
+
+
+class Cycle:
+    """Garbage that holds an array until a collection."""
+
+    def __init__(self, array):
+        self.array, self.itself = array, self
+
+
+def test_a_collection_of_garbage_while_a_reply_is_settled_gives_its_lease_back(hub, monkeypatch):
+    hub.put("settled", b"1234", **BYTES)
+    garbage = [Cycle(hub.open("settled"))]
+    make = _connection.Reply
+
+    def collecting(*fields):
+        garbage.clear()
+        gc.collect()
+        return make(*fields)
+
+    monkeypatch.setattr(_connection, "Reply", collecting)
+    hub.open("settled", timeout=LIMIT / 6).close()
+    until("it is given back", lambda: hub.inspect("settled")[0].leases == 1)
+
+
+def test_leases_given_back_while_the_hub_stands_still_reach_it_later(own_hub):
+    with cuda_ipc.connect(own_hub.socket) as hub, cuda_ipc.connect(own_hub.socket) as other:
+        hub.put("many", b"1234", **BYTES)
+        opened = [other.open("many") for _ in range(600)]
+        pid = hub.status()["pid"]
+        closes = threading.Thread(target=lambda: [one.close() for one in opened])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            closes.start()
+            closes.join(LIMIT / 6)
+            was_late = closes.is_alive()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        closes.join(LIMIT)
+        until("they are given back", lambda: hub.inspect("many")[0].leases == 1)
+        assert not was_late
+
+
+@pytest.mark.parametrize("op", ["open", "create", "list"])
+def test_a_signal_just_after_a_request_was_sent_keeps_the_connection(hub, monkeypatch, op):
+    hub.put("kept", b"1234", **BYTES)
+    send, back = _connection.Connection._send, []
+    hub.on_reconnect(back.append)
+    calls = {
+        "open": lambda: hub.open("kept"),
+        "create": lambda: hub.create("not-kept", **BYTES),
+        "list": hub.list,
+    }
+
+    def interrupted(self, packet, *rest):
+        send(self, packet, *rest)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_connection.Connection, "_send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            calls[op]()
+    until("it is given back", lambda: hub.inspect("kept")[0].leases == 1)
+    until("it is given back", lambda: not hub.list(prefix="not-kept"))
+    assert back == []
