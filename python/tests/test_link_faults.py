@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import threading
 
 import pytest
-from conftest import LIMIT, until
+from conftest import LIMIT, code, until
 
 import cuda_ipc
 from cuda_ipc import _connection
+from cuda_ipc._hub import session
 
 BYTES = {"dtype": "uint8", "shape": 4}
 
@@ -58,6 +60,58 @@ def test_leases_given_back_while_the_hub_stands_still_reach_it_later(own_hub):
         assert not was_late
 
 
+def test_a_hub_that_is_closed_during_an_open_closes_no_other_descriptor(hub, socket, monkeypatch):
+    hub.put("lost", b"1234", **BYTES)
+    other = cuda_ipc.connect(socket)
+    opened = session.Opened
+    files = []
+
+    def late(*fields):
+        other.close()
+        files.extend(os.memfd_create("of another") for _ in range(8))
+        return opened(*fields)
+
+    monkeypatch.setattr(session, "Opened", late)
+    try:
+        found = code(lambda: other.open("lost"))
+        for file in files:
+            os.fstat(file)
+    finally:
+        for file in files:
+            try:
+                os.close(file)
+            except OSError:
+                pass
+    assert found == "CLOSED"
+
+
+def test_a_create_whose_time_is_up_as_it_succeeds_closes_no_other_descriptor(hub, monkeypatch):
+    files, gave_up = [], threading.Event()
+    settle = _connection.Connection._settle
+
+    def late(self, pending, result, fds):
+        if pending.op == "create":
+            assert gave_up.wait(LIMIT)
+            files.extend(os.memfd_create("of another") for _ in range(8))
+        settle(self, pending, result, fds)
+
+    monkeypatch.setattr(_connection.Connection, "_settle", late)
+    try:
+        assert code(lambda: hub.create("late", **BYTES, timeout=0.2)) == "TIMEOUT"
+        gave_up.set()
+        until("the reply is settled", lambda: files)
+        until("it is given back", lambda: not hub.list(prefix="late"))
+        for file in files:
+            os.fstat(file)
+    finally:
+        gave_up.set()
+        for file in files:
+            try:
+                os.close(file)
+            except OSError:
+                pass
+
+
 @pytest.mark.parametrize("op", ["open", "create", "list"])
 def test_a_signal_just_after_a_request_was_sent_keeps_the_connection(hub, monkeypatch, op):
     hub.put("kept", b"1234", **BYTES)
@@ -80,3 +134,22 @@ def test_a_signal_just_after_a_request_was_sent_keeps_the_connection(hub, monkey
     until("it is given back", lambda: hub.inspect("kept")[0].leases == 1)
     until("it is given back", lambda: not hub.list(prefix="not-kept"))
     assert back == []
+
+
+def test_a_process_without_free_descriptors_brings_what_it_holds_to_the_next_hub(own_hub):
+    back = threading.Event()
+    hub = cuda_ipc.connect(own_hub.socket)
+    hub.on_reconnect(lambda complete: back.set())
+    with hub.create_channel("brought", "uint8", 4, readers_max=20):
+        own_hub.kill_with_keeper()
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        last = max(map(int, os.listdir("/proc/self/fd")))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last + 15, limits[1]))
+        try:
+            own_hub.start()
+            came = back.wait(LIMIT / 6)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        until("it is back", back.is_set)
+        assert came
+    hub.close()

@@ -233,8 +233,24 @@ class LinkThread:
     ) -> bool:
         """False if the hub does not know the lease."""
         brings = held.role != "observer" and (held.is_part or held.object not in brought)
+        try:
+            lent = held.fds.share()
+        except CudaIpcError:  # given back meanwhile
+            return True
+        try:
+            return self._name(held, lent.fds if brings else (), brought, connection, deadline)
+        finally:
+            lent.close()
+
+    def _name(
+        self,
+        held: HeldLease,
+        fds: tuple[int, ...],
+        brought: set[int],
+        connection: Connection,
+        deadline: Deadline,
+    ) -> bool:
         while True:
-            fds = held.duplicates() if brings else []
             if fds and not held.is_part:
                 brought.add(held.object)
             try:
@@ -250,10 +266,7 @@ class LinkThread:
                     raise
                 else:
                     # The hub cannot take the memory. The lease is held all the same.
-                    brings = False
-            finally:
-                for fd in fds:
-                    os.close(fd)
+                    fds = ()
 
     def _drain(self, connection: Connection, held: HeldLease) -> None:
         """Gives the lease back once no other process has one."""
