@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import resource
@@ -134,6 +135,25 @@ def test_a_signal_just_after_a_request_was_sent_keeps_the_connection(hub, monkey
     until("it is given back", lambda: hub.inspect("kept")[0].leases == 1)
     until("it is given back", lambda: not hub.list(prefix="not-kept"))
     assert back == []
+
+
+def test_a_cancelled_connect_async_ends_its_thread(own_hub):
+    with cuda_ipc.connect(own_hub.socket) as hub:
+        pid = hub.status()["pid"]
+
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(cuda_ipc.connect_async(own_hub.socket, timeout=None), 0.2)
+
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        asyncio.run(main())
+        for thread in threading.enumerate():
+            if thread.name == "cuda-ipc call":
+                thread.join(LIMIT / 6)
+                assert not thread.is_alive()
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_process_without_free_descriptors_brings_what_it_holds_to_the_next_hub(own_hub):
