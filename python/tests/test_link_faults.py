@@ -156,6 +156,23 @@ def test_a_cancelled_connect_async_ends_its_thread(own_hub):
         os.kill(pid, signal.SIGCONT)
 
 
+def test_close_hangs_up_even_if_a_service_cannot_be_closed_in_time(socket, monkeypatch):
+    hub = cuda_ipc.connect(socket)
+    service = hub.serve("stuck", lambda request, reply: None, request=("uint8", 1))
+    close = service.close
+
+    def late():
+        close()
+        raise cuda_ipc.CudaIpcTimeout("TIMEOUT", "Cannot close: a GPU is still at work")
+
+    monkeypatch.setattr(service, "close", late)
+    found = code(hub.close)
+    monkeypatch.undo()
+    is_closed = hub.closed
+    hub.close()
+    assert (found, is_closed) == ("TIMEOUT", True)
+
+
 def test_a_process_without_free_descriptors_brings_what_it_holds_to_the_next_hub(own_hub):
     back = threading.Event()
     hub = cuda_ipc.connect(own_hub.socket)
