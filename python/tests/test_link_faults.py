@@ -173,6 +173,21 @@ def test_close_hangs_up_even_if_a_service_cannot_be_closed_in_time(socket, monke
     assert (found, is_closed) == ("TIMEOUT", True)
 
 
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_connect_whose_thread_does_not_start_leaves_nothing(socket, monkeypatch, begins):
+    start = threading.Thread.start
+
+    def interrupted(self):
+        if begins:
+            start(self)
+            raise KeyboardInterrupt
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt if begins else RuntimeError):
+        cuda_ipc.connect(socket)
+
+
 def test_a_process_without_free_descriptors_brings_what_it_holds_to_the_next_hub(own_hub):
     back = threading.Event()
     hub = cuda_ipc.connect(own_hub.socket)
