@@ -188,6 +188,11 @@ def test_a_connect_whose_thread_does_not_start_leaves_nothing(socket, monkeypatc
         cuda_ipc.connect(socket)
 
 
+def _limit_with_free(count):
+    taken = {int(fd) for fd in os.listdir("/proc/self/fd")}
+    return [fd for fd in range(1000) if fd not in taken][count]
+
+
 def test_a_process_without_free_descriptors_brings_what_it_holds_to_the_next_hub(own_hub):
     back = threading.Event()
     hub = cuda_ipc.connect(own_hub.socket)
@@ -195,8 +200,7 @@ def test_a_process_without_free_descriptors_brings_what_it_holds_to_the_next_hub
     with hub.create_channel("brought", "uint8", 4, readers_max=20):
         own_hub.kill_with_keeper()
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        last = max(map(int, os.listdir("/proc/self/fd")))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (last + 15, limits[1]))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_limit_with_free(15), limits[1]))
         try:
             own_hub.start()
             came = back.wait(LIMIT / 6)
