@@ -86,7 +86,13 @@ class SocketClaim:
         # WHY in this order: who opened the file before its removal learns that from `_is_at`.
         with contextlib.suppress(OSError):
             os.unlink(self._lock_path)
-        os.close(self._fd)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """In a child of fork: the lock lasts until the parent has closed it, too."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 def _is_at(path: str, fd: int) -> bool:
