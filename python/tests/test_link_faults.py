@@ -209,3 +209,25 @@ def test_a_process_without_free_descriptors_brings_what_it_holds_to_the_next_hub
         until("it is back", back.is_set)
         assert came
     hub.close()
+
+
+def test_a_signal_as_a_request_is_about_to_be_sent_holds_up_no_later_one(hub, monkeypatch):
+    connection = hub._link._connection
+    lock = connection._send_lock
+
+    class Interrupted:
+        release = lock.release
+
+        def acquire(self, *options, **named):
+            lock.acquire(*options, **named)
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "_send_lock", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            hub.list()
+    done = []
+    other = threading.Thread(target=lambda: done.append(hub.list(timeout=LIMIT / 6)))
+    other.start()
+    other.join(LIMIT)
+    assert len(done) == 1

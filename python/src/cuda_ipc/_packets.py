@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import select
 import socket
 import threading
@@ -40,7 +41,8 @@ class PacketSocket:
             self.socket.close()
             raise
         self.ended: BaseException | None = None
-        self._send_lock = threading.Lock()
+        # WHY reentrant: only its holder can release it, see `_release`.
+        self._send_lock = threading.RLock()
         #: Packets that wait for room, or for the thread that sends.
         self._outbox: deque[bytes] = deque()
 
@@ -66,9 +68,9 @@ class PacketSocket:
         if fds:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
         remaining = deadline.remaining
-        if not self._send_lock.acquire(timeout=-1 if remaining is None else remaining):
-            raise deadline.timed_out(self._silence())
         try:
+            if not self._send_lock.acquire(timeout=-1 if remaining is None else remaining):
+                raise deadline.timed_out(self._silence())
             while True:
                 try:
                     if not self._send_outbox():
@@ -88,7 +90,7 @@ class PacketSocket:
                         raise ConnectionEnded from cause
                     raise system_error(deadline.attempt, cause) from cause
         finally:
-            self._send_lock.release()
+            self._release()
         self._flush()
 
     def _send_later(self, packet: bytes) -> None:
@@ -102,14 +104,19 @@ class PacketSocket:
     def _flush(self) -> None:
         """Sends what waits, as far as there is room."""
         # WHY again: what came while another call held the lock is left to that call.
-        while self._outbox and self._send_lock.acquire(blocking=False):
+        while self._outbox:
             try:
-                if not self._send_outbox():
+                if not self._send_lock.acquire(blocking=False) or not self._send_outbox():
                     return
             except OSError:  # the thread that receives finds the end
                 return
             finally:
-                self._send_lock.release()
+                self._release()
+
+    def _release(self) -> None:
+        """Releases the lock if this thread has it: a signal may have come just before or after."""
+        with contextlib.suppress(RuntimeError):
+            self._send_lock.release()
 
     def _send_outbox(self) -> bool:
         """False if there is no room. Call it with the lock held."""
