@@ -46,6 +46,14 @@ def try_lock_file(path: str) -> int | None:
     return fd
 
 
+def unlock_file(fd: int) -> None:
+    """Unlocks the file and closes it. WHY both: a child of fork may have the descriptor, too."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    finally:
+        os.close(fd)
+
+
 class SocketClaim:
     """The right to listen at a path. So a socket file that nobody has claimed was left by a death.
 
