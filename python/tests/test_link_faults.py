@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import resource
 import signal
+import socket as sockets
 import threading
 
 import pytest
@@ -231,3 +233,37 @@ def test_a_signal_as_a_request_is_about_to_be_sent_holds_up_no_later_one(hub, mo
     other.start()
     other.join(LIMIT)
     assert len(done) == 1
+
+
+def test_the_last_words_of_a_hub_during_a_reconnection_are_the_end(tmp_path):
+    path, ended = str(tmp_path / "hub.sock"), []
+
+    def answer(client, **fields):
+        number = json.loads(client.recv(65536))["id"]
+        client.send(json.dumps({"v": 1, "id": number, **fields}).encode())
+
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def serve():
+            hello = {"session": 7, "resumed": True}
+            client, _ = listener.accept()
+            with client:
+                answer(client, ok=True, result=hello)
+            client, _ = listener.accept()
+            with client:
+                answer(client, ok=True, result=hello)
+                last = {"code": "DISCONNECTED", "message": "Disconnected by an administrator"}
+                answer(client, id=0, ok=False, error=last)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        hub = cuda_ipc.connect(path, start=False)
+        is_over = threading.Event()
+        hub.on_end(lambda reason: (ended.append(reason.code), is_over.set()))
+        thread.join(LIMIT)
+        heard = is_over.wait(LIMIT / 6)
+        hub.close()
+    assert heard
+    assert ended == ["DISCONNECTED"]

@@ -177,8 +177,10 @@ class LinkThread:
         assert self._search is not None
         try:
             named, lost = self._restore(connection, self._search)
-        except BaseException:
+        except BaseException as cause:
             connection.end(None)
+            if isinstance(cause, ConnectionEnded) and isinstance(connection.ended, CudaIpcError):
+                raise connection.ended from None
             raise
         with self._changed:
             if self.ended is not None:
