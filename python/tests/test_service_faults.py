@@ -258,3 +258,26 @@ def test_a_cancelled_serve_ends_what_its_event_loop_has_to_finish(hub):
             assert found == ["reply"]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_signal_or_a_lack_of_threads_in_serve_leaves_no_worker(socket, monkeypatch, begins):
+    hub = cuda_ipc.connect(socket)
+    start = threading.Thread.start
+
+    def interrupted(self):
+        if not self.name.startswith("cuda-ipc offers"):
+            start(self)
+        elif begins:
+            start(self)
+            raise KeyboardInterrupt
+        else:
+            raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt if begins else RuntimeError):
+            hub.serve("half-served", lambda request, reply: None, request=MESSAGE)
+    left = [info.name for info in hub.list(prefix="half-served")]
+    hub.close()
+    assert left == []

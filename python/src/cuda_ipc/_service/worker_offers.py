@@ -66,7 +66,11 @@ class WorkerOffers:
     def close(self) -> None:
         """Takes the open offer back. No client is linked after this returns."""
         self.stop()
-        self._thread.join()
+        if self._thread.ident is None:
+            # It did not start, or finds at its first step that nothing is left to do.
+            self._drop_offer()
+        else:
+            self._thread.join()
 
     def _make(self, timeout: float | None) -> ChannelWriter:
         facts = self._plan.reply
