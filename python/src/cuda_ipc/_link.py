@@ -38,7 +38,15 @@ class Link(LinkThread):
     def start(self) -> None:
         """Starts the thread that receives."""
         _links.add(self)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException as cause:
+            self._end(CudaIpcError("CLOSED", "the thread of the connection did not start"))
+            if isinstance(cause, RuntimeError):
+                # No thread has begun. After a signal one has, and gives the rest back.
+                self._connection.end(None)
+                os.close(self._wake_fd)
+            raise
 
     def ask(
         self,

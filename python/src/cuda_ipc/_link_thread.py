@@ -177,8 +177,10 @@ class LinkThread:
         assert self._search is not None
         try:
             named, lost = self._restore(connection, self._search)
-        except BaseException:
+        except BaseException as cause:
             connection.end(None)
+            if isinstance(cause, ConnectionEnded) and isinstance(connection.ended, CudaIpcError):
+                raise connection.ended from None
             raise
         with self._changed:
             if self.ended is not None:
@@ -233,8 +235,24 @@ class LinkThread:
     ) -> bool:
         """False if the hub does not know the lease."""
         brings = held.role != "observer" and (held.is_part or held.object not in brought)
+        try:
+            lent = held.fds.share()
+        except CudaIpcError:  # given back meanwhile
+            return True
+        try:
+            return self._name(held, lent.fds if brings else (), brought, connection, deadline)
+        finally:
+            lent.close()
+
+    def _name(
+        self,
+        held: HeldLease,
+        fds: tuple[int, ...],
+        brought: set[int],
+        connection: Connection,
+        deadline: Deadline,
+    ) -> bool:
         while True:
-            fds = held.duplicates() if brings else []
             if fds and not held.is_part:
                 brought.add(held.object)
             try:
@@ -250,10 +268,7 @@ class LinkThread:
                     raise
                 else:
                     # The hub cannot take the memory. The lease is held all the same.
-                    brings = False
-            finally:
-                for fd in fds:
-                    os.close(fd)
+                    fds = ()
 
     def _drain(self, connection: Connection, held: HeldLease) -> None:
         """Gives the lease back once no other process has one."""

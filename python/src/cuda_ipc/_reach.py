@@ -72,7 +72,7 @@ def try_start(
     `is_impatient`: another process may have been stopped while it was starting a hub. Raises
     HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, and as `try_connect`.
     """
-    from ._locks import try_lock_file
+    from ._locks import try_lock_file, unlock_file
     from ._node import hub_command
     from ._starting import start_hub
 
@@ -110,7 +110,7 @@ def try_start(
         return found
     finally:
         if lock is not None:
-            os.close(lock)
+            unlock_file(lock)
 
 
 def try_connect(

@@ -54,6 +54,10 @@ class OwnHostMemory(HostMemory):
 
 # WHY an RLock: a collection of garbage inside of it may end another memory.
 _lock = threading.RLock()
+# A child of fork would wait forever for a thread that only its parent has.
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 _starts: list[int] = []
 _own: dict[int, weakref.ref[OwnHostMemory]] = {}
 

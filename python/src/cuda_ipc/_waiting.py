@@ -142,7 +142,10 @@ async def in_thread(deadline: Deadline, call: Callable[[], T], undo: Callable[[T
     def settle(value: T | None, failure: BaseException | None) -> None:
         if done.done():
             if failure is None:
-                undo(value)  # type: ignore[arg-type]
+                # WHY a thread: it may wait for tasks of this event loop.
+                threading.Thread(
+                    target=undo, args=(value,), name="cuda-ipc undo", daemon=True
+                ).start()
         elif failure is not None:
             done.set_exception(failure)
         else:

@@ -40,6 +40,28 @@ def connect(
     Raises HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED,
     TIMEOUT; TypeError, ValueError.
     """
+    return _connect(
+        Deadline("connect to a hub", timeout),
+        socket,
+        program,
+        hub_uid,
+        start,
+        hub_idle,
+        reconnect,
+        reconnect_timeout,
+    )
+
+
+def _connect(
+    deadline: Deadline,
+    socket: str | os.PathLike[str] | None,
+    program: str | None,
+    hub_uid: int | None,
+    start: bool,
+    hub_idle: float | None,
+    reconnect: bool,
+    reconnect_timeout: float,
+) -> Hub:
     if program is not None and not isinstance(program, str):
         raise TypeError(f"program must be a string, not {program!r}")
     if hub_uid is not None and (isinstance(hub_uid, bool) or not isinstance(hub_uid, int)):
@@ -50,7 +72,7 @@ def connect(
         if math.isinf(hub_idle):
             raise ValueError("hub_idle must be a finite number of seconds")
     path = hub_socket_path(socket)
-    deadline = Deadline(f"connect to the hub at {path}", timeout)
+    deadline.attempt = f"connect to the hub at {path}"
     name = own_program() if program is None else program
     target = HubTarget(path, trusted_users(hub_uid), name, start, hub_idle)
     link = Link(target, reconnect, reconnect_timeout, deadline)
@@ -70,17 +92,11 @@ async def connect_async(
     timeout: float | None = DEFAULT_MS_CONNECT / 1000,
 ) -> Hub:
     """As `connect`, for asyncio."""
+    deadline = Deadline("connect to a hub", timeout)
     return await in_thread(
-        Deadline("connect", timeout),
-        lambda: connect(
-            socket,
-            program=program,
-            hub_uid=hub_uid,
-            start=start,
-            hub_idle=hub_idle,
-            reconnect=reconnect,
-            reconnect_timeout=reconnect_timeout,
-            timeout=timeout,
+        deadline,
+        lambda: _connect(
+            deadline, socket, program, hub_uid, start, hub_idle, reconnect, reconnect_timeout
         ),
         lambda hub: hub.close(),
     )

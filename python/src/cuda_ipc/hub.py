@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from ._closing import OfProcess
@@ -49,11 +50,13 @@ class Hub(HubTensors, HubTimelines, HubServices, OfProcess):
         have closed it, and until nothing here uses theirs. What is still in use then stays until
         this process ends.
         """
-        for service in list(self._services):
-            service.close()
-        for handle in list(self._handles):
-            handle.close()
-        self._link.close()
+        # All are closed, even if one of them raises an error.
+        with contextlib.ExitStack() as last_first:
+            last_first.callback(self._link.close)
+            for handle in list(self._handles):
+                last_first.callback(handle.close)
+            for service in list(self._services):
+                last_first.callback(service.close)
 
     def __enter__(self) -> Hub:
         return self

@@ -12,6 +12,7 @@ import signal
 import socket
 import threading
 import time
+import weakref
 
 from .._deadline import Deadline
 from .._fds import close_all, new_bell
@@ -49,6 +50,7 @@ class GroupHost:
         self._pidfds_are_taken = False
         #: Whether the thread has begun. It then gives everything back.
         self._runs = False
+        _hosts.add(self)
         self._thread = threading.Thread(target=self._run, name="cuda-ipc group", daemon=True)
 
     def listen(self) -> None:
@@ -86,8 +88,19 @@ class GroupHost:
             self._members = members
             self._pidfds_are_taken = True
         pidfds = {rank: admitted.pidfd for rank, admitted in self._admitted.items()}
+        try:
+            self._tell(members, pidfds, memory)
+        except BaseException:
+            close_all(pidfds.values())
+            raise
+        return members, pidfds
+
+    def _tell(self, members: list[Member], pidfds: dict[int, int], memory: int) -> None:
         answer = encode({"ok": True, "members": [member.document() for member in members]})
-        own = os.pidfd_open(os.getpid())
+        try:
+            own = os.pidfd_open(os.getpid())
+        except OSError as cause:
+            raise system_error(f"form {self._address.label}", cause) from cause
         try:
             for rank, admitted in self._admitted.items():
                 told = [pidfds.get(of, own) for of in ranks_with_pidfd(members, rank)]
@@ -95,7 +108,6 @@ class GroupHost:
                     send_with(admitted.client, answer, [memory, *told])
         finally:
             os.close(own)
-        return members, pidfds
 
     def missing(self) -> str:
         """The ranks that have not joined, for errors."""
@@ -119,13 +131,16 @@ class GroupHost:
             if not self._runs:
                 self._say_farewell()
                 return
-        os.eventfd_write(self._wake_fd, 1)
+            # WHY with the lock held: another event may wake the thread, which closes this.
+            os.eventfd_write(self._wake_fd, 1)
         self._thread.join()
 
     def abandon(self) -> None:
         """In a child of fork: the name, the thread and the clients are the parent's."""
         self._is_closed = True
         self._listener.close()
+        if self._claim is not None:
+            self._claim.abandon()
 
     def _ranks(self) -> range:
         return range(1, self._address.size)
@@ -215,6 +230,8 @@ class GroupHost:
                 return
             except CudaIpcError as refused:
                 wrong = refused
+            except OSError as cause:
+                wrong = system_error(f"admit a process to {self._address.label}", cause)
         poll.unregister(fd)
         self._on_end(client)
         if wrong is None:
@@ -259,7 +276,8 @@ class GroupHost:
             _refuse(client, farewell)
         if not self._pidfds_are_taken:
             close_all(admitted.pidfd for admitted in self._admitted.values())
-        os.close(self._wake_fd)
+        with self._changed:
+            os.close(self._wake_fd)
         self._give_name_back()
 
     def _remove_file(self) -> None:
@@ -280,3 +298,15 @@ def _refuse(client: socket.socket, wrong: CudaIpcError) -> None:
     with contextlib.suppress(OSError):
         client.send(refusal(wrong), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
     client.close()
+
+
+#: WHY: a child of fork has the lock of the name, and would keep it after the parent's death.
+_hosts: weakref.WeakSet[GroupHost] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for host in list(_hosts):
+        host.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

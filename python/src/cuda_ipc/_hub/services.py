@@ -182,11 +182,11 @@ class HubServices(HubChannels):
         service = Service(self, name, plan, make_runner)  # type: ignore[arg-type]
         try:
             offers = WorkerOffers(service, self, device, sharing, timeout)  # type: ignore[arg-type]
+            self._services.add(service)
+            service._serve(offers)
         except BaseException:
             service.close(0)
             raise
-        self._services.add(service)
-        service._serve(offers)
         return service
 
 

@@ -230,8 +230,9 @@ class ServiceClient(OfProcess):
                 raise
             with self._lock:
                 self._waiting.pop(promise, None)
-            if not promise.reject(RuntimeError("nobody waits for this worker")):
-                promise.result().give_back()
+            promise.reject(RuntimeError("nobody waits for this worker"))
+            if promise.value is not None:
+                promise.value.give_back()
             if not isinstance(reason, Late):
                 raise
         if promise is None and link is not None:
@@ -241,9 +242,8 @@ class ServiceClient(OfProcess):
             if (link.load > 1 or is_far) and self.workers < self._plan.workers_max:
                 self._search.look_again()
             return link
-        if self.workers > 0:
-            raise deadline.timed_out(NO_ROOM)
-        raise self._search.timed_out(deadline)
+        late = deadline.timed_out(NO_ROOM) if self.workers else self._search.timed_out(deadline)
+        raise late
 
     # ------------------------------------------------ links
 

@@ -179,8 +179,8 @@ class ClientLink:
             self.send_cancellations()
         elif not call.outcome.reject(RuntimeError("nobody waits for this reply")):
             # The reply came in this very moment. Nobody else would release it.
-            outcome = call.outcome.result()
-            if outcome.kind == "reply":
+            outcome = call.outcome.value
+            if outcome is not None and outcome.kind == "reply":
                 outcome.value.release()
 
     def send_cancellations(self) -> None:

@@ -13,7 +13,7 @@ from .._deadline import Deadline
 from .._hub_socket import peer_of
 from .._json import encode_json, parse_json
 from .._protocol import LIMIT_FAR_WORKERS, LIMIT_MESSAGE_BYTES
-from ..errors import CudaIpcError, system_error
+from ..errors import CudaIpcError, error, system_error
 from .names import FoundOffer
 
 _LOOK_MS = 100
@@ -79,9 +79,9 @@ def _offer_of(path: str, packet: bytes) -> FarOffer:
     except ValueError:
         reply = None
     if isinstance(reply, dict) and reply.get("ok") is False:
-        error = reply.get("error")
-        if isinstance(error, dict):
-            raise CudaIpcError(str(error.get("code")), str(error.get("message")))
+        refused = reply.get("error")
+        if isinstance(refused, dict):
+            raise error(str(refused.get("code")), str(refused.get("message")))
     if isinstance(reply, dict) and reply.get("ok") is True:
         words = [reply.get(key) for key in ("worker", "name", "machine")]
         if all(isinstance(word, str) for word in words):

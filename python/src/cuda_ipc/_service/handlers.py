@@ -94,6 +94,7 @@ class TaskRunner:
         self._handler = handler
         self._finish = finish
         self._tasks: set[Any] = set()
+        self._unbegun: set[Work] = set()
 
     def start(self, work: Work) -> None:
         if not call_soon(self._loop, lambda: self._begin(work)):
@@ -106,13 +107,22 @@ class TaskRunner:
     def _begin(self, work: Work) -> None:
         # WHY a task: it is what the handler can be cancelled by.
         task = self._loop.create_task(self._run(work))
+        self._unbegun.add(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda task: self._end(work, task))
         work.request._on_given_up = lambda: call_soon(self._loop, task.cancel)
         if work.request.given_up is not None:
             task.cancel()
 
+    def _end(self, work: Work, task: Any) -> None:
+        self._tasks.discard(task)
+        # A task that is cancelled before its first step never runs.
+        if work in self._unbegun:
+            self._unbegun.discard(work)
+            self._finish(work, None, _cancelled(work))
+
     async def _run(self, work: Work) -> None:
+        self._unbegun.discard(work)
         try:
             result = await self._handler(work.request, work.reply)
         except BaseException as failure:
@@ -121,3 +131,9 @@ class TaskRunner:
                 raise
         else:
             self._finish(work, result, None)
+
+
+def _cancelled(work: Work) -> CudaIpcError:
+    return CudaIpcError(
+        "ABORTED", f"Cannot answer request {work.request.number}: its task was cancelled"
+    )

@@ -152,12 +152,16 @@ def _wrong_in(value: Any) -> str | None:
         return f"shape is {shape!r}"[:200]
     if not all(_is_between(length, 0, 2**53 - 1) for length in shape):
         return f"shape is {shape!r}"[:200]
-    if request.get("dtype") not in DTYPES:
+    if not isinstance(request.get("dtype"), str) or request["dtype"] not in DTYPES:
         return f"dtype is {request.get('dtype')!r}"[:200]
     if not _is_between(value.get("depth"), 1, LIMIT_SERVICE_DEPTH):
         return f"depth is {value.get('depth')!r}"[:200]
     if not _is_between(request.get("metaBytesMax"), ENVELOPE_BYTES, LIMIT_CHANNEL_META_BYTES):
         return f"metaBytesMax is {request.get('metaBytesMax')!r}"[:200]
+    try:
+        new_facts(request["dtype"], shape, 1, 1, request["metaBytesMax"], "wait", "end", 1)
+    except ValueError as wrong:
+        return str(wrong)[:200]
     return None
 
 

@@ -42,6 +42,11 @@ class Promise(Generic[T]):
                 return
         callback()
 
+    @property
+    def value(self) -> T | None:
+        """What it was resolved with; None if it was not, or was rejected."""
+        return self._value
+
     def result(self) -> T:
         if self._failure is not None:
             raise self._failure

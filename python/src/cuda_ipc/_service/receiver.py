@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Between looks at what nobody rings for: a stream of another process that is still at work.
 _LOOK_AGAIN_S = 1e-3
+#: `epoll` takes at most 2**31 milliseconds, and a client may set any deadline.
+_LONGEST_SLEEP_S = 86400.0
 
 
 class Inbox:
@@ -215,4 +217,4 @@ class Receiver:
             return _LOOK_AGAIN_S
         if self._alarm_at is None:
             return None
-        return max(0.0, self._alarm_at - time.monotonic())
+        return min(max(0.0, self._alarm_at - time.monotonic()), _LONGEST_SLEEP_S)

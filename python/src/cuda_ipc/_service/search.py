@@ -6,11 +6,12 @@ and less often if no new worker appears.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from .._deadline import Deadline, GrowingPause
 from .._protocol import DEFAULT_MS_REQUEST, DEFAULT_MS_SERVICE_LOOK_AGAIN
@@ -55,7 +56,7 @@ class WorkerSearch:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closed = False
-        self._claim: Deadline | None = None
+        self._limit: Deadline | None = None
         self._last_look = float("-inf")
         #: Why each worker that was found could not be used, for the error of a timeout.
         self._unusable: dict[str, CudaIpcError] = {}
@@ -83,10 +84,10 @@ class WorkerSearch:
         """No worker is found after this returns."""
         with self._changed:
             self._is_closed = True
-            thread, claim = self._thread, self._claim
+            thread, limit = self._thread, self._limit
             self._changed.notify_all()
-        if claim is not None:
-            claim.cancel()
+        if limit is not None:
+            limit.cancel()
         if thread is not None:
             thread.join()
 
@@ -133,7 +134,8 @@ class WorkerSearch:
     def _look(self) -> bool:
         """Whether a new worker was found."""
         prefix = offer_prefix(self._service)
-        infos = self._hub.list(prefix=prefix)
+        with self._limited(f'list the workers of "{self._service}"') as limit:
+            infos = self._hub.list(limit, prefix=prefix)
         # Offers that a bridge made are for the client that asked for them.
         far = {info.name for info in infos if "replicaOf" in info.descriptor}
         far |= {request_name(name) for name in far}
@@ -164,15 +166,11 @@ class WorkerSearch:
 
     def _use(self, what: str, find: Callable[[Deadline], tuple[FoundOffer, str | None]]) -> bool:
         """Claims an offer. Keeps why that could not be done, as the reason of `what`."""
-        limit = Deadline(f'connect to a worker of "{self._service}"', DEFAULT_MS_REQUEST / 1000)
-        with self._changed:
-            self._claim = limit
-            if self._is_closed:
-                limit.cancel()
         try:
-            offer, machine = find(limit)
-            limit.attempt = f'connect to worker "{offer.name}"'
-            channels = claim_offer(self._hub, offer, self._plan, limit)
+            with self._limited(f'connect to a worker of "{self._service}"') as limit:
+                offer, machine = find(limit)
+                limit.attempt = f'connect to worker "{offer.name}"'
+                channels = claim_offer(self._hub, offer, self._plan, limit)
             with self._changed:
                 self._unusable.pop(what, None)
             self._on_link(channels, machine)
@@ -184,9 +182,20 @@ class WorkerSearch:
             with self._changed:
                 self._unusable[what] = wrong
             return False
+
+    @contextlib.contextmanager
+    def _limited(self, attempt: str) -> Iterator[Any]:
+        """A deadline in place of seconds, which `close` cancels."""
+        limit = Deadline(attempt, DEFAULT_MS_REQUEST / 1000)
+        with self._changed:
+            self._limit = limit
+            if self._is_closed:
+                limit.cancel()
+        try:
+            yield limit
         finally:
             with self._changed:
-                self._claim = None
+                self._limit = None
 
     def _has_no_offer(self, worker: str) -> None:
         message = (

@@ -113,7 +113,8 @@ class Service(OfProcess):
             is_first = not self._is_closing
             self._is_closing = True
         if not is_first:
-            self._ended.wait()
+            if not self._ended.wait(deadline.remaining):
+                raise deadline.timed_out("another call closes it, and waits for its requests")
             self._closings.wait(deadline)
             return
         try:
@@ -165,8 +166,9 @@ class Service(OfProcess):
         with self._lock:
             running = list(self._running)
         for work in running:
-            self._give_up(work.link, work.request, "CLOSED", "its worker was closed")
+            # WHY first: a handler that hears of its end would answer that the client gave up.
             work.link.answer(work.request, ABANDONED, reply=work.reply)
+            self._give_up(work.link, work.request, "CLOSED", "its worker was closed")
 
     # ------------------------------------------------ for offers and links
 

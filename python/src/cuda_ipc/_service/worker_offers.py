@@ -5,11 +5,14 @@ If the client that claims it dies before it has made its own channel, the next o
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._deadline import Deadline, GrowingPause
+from .._protocol import DEFAULT_MS_REQUEST
 from ..channel_reader import ChannelReader
 from ..channel_writer import ChannelWriter
 from ..errors import CudaIpcError, CudaIpcTimeout
@@ -63,7 +66,11 @@ class WorkerOffers:
     def close(self) -> None:
         """Takes the open offer back. No client is linked after this returns."""
         self.stop()
-        self._thread.join()
+        if self._thread.ident is None:
+            # It did not start, or finds at its first step that nothing is left to do.
+            self._drop_offer()
+        else:
+            self._thread.join()
 
     def _make(self, timeout: float | None) -> ChannelWriter:
         facts = self._plan.reply
@@ -94,7 +101,10 @@ class WorkerOffers:
         while not self._is_closed:
             try:
                 if self._offer is None:
-                    self._offer = self._make(30)
+                    with self._limited(
+                        "offer a link to a client", DEFAULT_MS_REQUEST / 1000
+                    ) as limit:
+                        self._offer = self._make(limit)
                 requests = self._taken(self._offer)
                 replies, self._offer = self._offer, None
                 self._service._on_taken(requests, replies)
@@ -128,20 +138,13 @@ class WorkerOffers:
         """
         silent: int | None = None
         while True:
-            wait = Deadline(f'serve "{offer.name}"', self._plan.claim_timeout)
-            with self._changed:
-                self._wait = wait
-                if self._is_closed:
-                    wait.cancel()
+            name, stream = request_name(offer.name), self._plan.stream
             try:
-                name = request_name(offer.name)
-                # The deadline in place of seconds can be cancelled, when the service closes.
-                limit: Any = wait
-                stream = self._plan.stream
-                return self._checked(
-                    offer.name,
-                    self._hub.open_channel(name, start="oldest", stream=stream, timeout=limit),
-                )
+                with self._limited(f'serve "{offer.name}"', self._plan.claim_timeout) as limit:
+                    return self._checked(
+                        offer.name,
+                        self._hub.open_channel(name, start="oldest", stream=stream, timeout=limit),
+                    )
             except CudaIpcTimeout:
                 # A client that is found in two looks in a row may have been stopped.
                 found = self._claimant(offer.name)
@@ -151,14 +154,26 @@ class WorkerOffers:
                         f'Cannot serve "{offer.name}": a client claimed it and is silent',
                     ) from None
                 silent = found
-            finally:
-                with self._changed:
-                    self._wait = None
+
+    @contextlib.contextmanager
+    def _limited(self, attempt: str, seconds: float) -> Iterator[Any]:
+        """A deadline in place of seconds, which `stop` cancels."""
+        wait = Deadline(attempt, seconds)
+        with self._changed:
+            self._wait = wait
+            if self._is_closed:
+                wait.cancel()
+        try:
+            yield wait
+        finally:
+            with self._changed:
+                self._wait = None
 
     def _claimant(self, name: str) -> int | None:
         """The process that reads the offer. Raises NOT_FOUND if nobody can find the offer."""
         try:
-            _, holders = self._hub.inspect(name)
+            with self._limited(f'inspect "{name}"', DEFAULT_MS_REQUEST / 1000) as limit:
+                _, holders = self._hub.inspect(name, limit)
         except CudaIpcError as wrong:
             if wrong.code == "NOT_FOUND":
                 raise
