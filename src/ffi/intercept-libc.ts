@@ -66,6 +66,7 @@ function intercepted(
       realLater(...values);
       return;
     }
+    if (MADE_ALL_THE_SAME.has(name)) real(...values.slice(0, -1));
     const callback = values.at(-1) as (failure: unknown, result: unknown) => void;
     // WHY errno is set here: it belongs to this thread, and the event loop used it in between.
     setImmediate(() => callback(null, failed(name, errno)));

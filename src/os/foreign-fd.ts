@@ -10,7 +10,7 @@ import { libc } from "../ffi/libc.js";
 import { statFile } from "./file-calls.js";
 import { addressOf } from "./host-memory.js";
 import { hasSeals } from "./memory-file.js";
-import type { OwnedFd } from "./owned-fd.js";
+import { OwnedFd } from "./owned-fd.js";
 import { fromNodeError } from "./system-error.js";
 
 /** Memory files, bells and GPU memory can be closed without waiting. Other kinds may wait. */
@@ -81,8 +81,7 @@ export function closeForeign(fd: OwnedFd): void {
     fd.close();
     return;
   }
-  unclosed.push(fd);
-  if (unclosed.length === 1) closeNext();
+  closeLater(fd);
 }
 
 /** Freeing less than this takes a few milliseconds. */
@@ -97,8 +96,7 @@ export function closeMemory(fd: OwnedFd): void {
     fd.close();
     return;
   }
-  unclosed.push(fd);
-  if (unclosed.length === 1) closeNext();
+  closeLater(fd);
 }
 
 /** True if it cannot be inspected: it is then closed where nobody waits for it. */
@@ -121,6 +119,13 @@ function tryKindOf(fd: OwnedFd): ForeignKind {
 
 /** The first one is being closed. WHY kept: a collected OwnedFd is closed. */
 const unclosed: OwnedFd[] = [];
+
+/** For all who have it, it is closed now. WHY: one of them may close it once more. */
+function closeLater(fd: OwnedFd): void {
+  if (fd.closed) return;
+  unclosed.push(new OwnedFd(fd.take()));
+  if (unclosed.length === 1) closeNext();
+}
 
 function closeNext(): void {
   const [next] = unclosed;
@@ -188,5 +193,5 @@ function listedMajors(): number[] {
 
 /** Closes descriptors that another process sent. Those that are closed already are left out. */
 export function closeFds(fds: readonly OwnedFd[]): void {
-  releaseAll(fds.map((fd) => () => (fd.closed ? undefined : closeForeign(fd))));
+  releaseAll(fds.map((fd) => () => closeForeign(fd)));
 }

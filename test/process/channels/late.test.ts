@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { checkLeaks } from "../../support/leak-check.js";
+import { patientExplanations } from "../../support/patient-explanations.js";
 import { TestHub } from "../../support/test-hub.js";
 import { soon, until } from "../../support/until.js";
 import { kill, startReader } from "./channel-rig.js";
@@ -13,6 +14,7 @@ const timeout = (message: RegExp | string) => ({ code: "TIMEOUT", message });
 
 describe("loan() at its timeout", () => {
   checkLeaks();
+  patientExplanations();
 
   it("names the slow readers and their processes", async () => {
     await using testHub = await TestHub.start();
@@ -87,6 +89,7 @@ describe("next() at its timeout", () => {
 
 describe("waitForReaders()", () => {
   checkLeaks();
+  patientExplanations();
 
   it("resolves when there are enough readers, at once if there already are", async () => {
     await using testHub = await TestHub.start();

@@ -12,6 +12,7 @@ import { share } from "../../../src/peer/share.js";
 import { serve } from "../../../src/service/service.js";
 import { connectService } from "../../../src/service/service-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { patientExplanations } from "../../support/patient-explanations.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 
@@ -254,6 +255,7 @@ async function refusal(call: () => unknown): Promise<string> {
 
 describe("a mistake in an argument", () => {
   checkLeaks();
+  patientExplanations();
 
   it("is named with the value found, and nothing is left on the hub", async () => {
     await using testHub = await TestHub.start();

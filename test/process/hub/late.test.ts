@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect } from "../../../src/client/connect.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { patientExplanations } from "../../support/patient-explanations.js";
 import { ScriptedHub } from "../../support/scripted-hub.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
@@ -14,6 +15,7 @@ const timeout = (words: RegExp) => ({ code: "TIMEOUT", message: words });
 
 describe("an open that times out", () => {
   checkLeaks();
+  patientExplanations();
 
   it("says that no process created the name", async () => {
     await using testHub = await TestHub.start();
@@ -77,7 +79,7 @@ describe("a hub that does not answer", () => {
     await testHub.killWithKeeper();
     const words =
       /; the connection to the hub at .+ ended, and no other was made: none listens there$/;
-    await assert.rejects(hub.list({ timeoutMs: 200 }), timeout(words));
+    await assert.rejects(hub.list({ timeoutMs: 2000 }), timeout(words));
   });
 
   it("is counted each time that it ends before answering", async () => {
@@ -89,7 +91,7 @@ describe("a hub that does not answer", () => {
     });
     const words = /; \d+ times a hub ended there before it answered; .+\.log may say why$/;
     await assert.rejects(
-      connect({ socket: folder.socket, start: false, timeoutMs: 100 }),
+      connect({ socket: folder.socket, start: false, timeoutMs: 2000 }),
       timeout(words),
     );
   });

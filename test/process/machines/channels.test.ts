@@ -158,6 +158,10 @@ describe("a channel of another machine", { skip: skipWithoutEngines }, () => {
     (await writer.loan()).commit();
     using first = await reader.next({ timeoutMs: 10_000 });
     assert.equal(first?.sequence, 0);
+    await until("the bridge holds no slot", () => {
+      using slot = writer.tryLoan();
+      return slot !== undefined;
+    });
     one.signalBridge("SIGSTOP");
     try {
       for (let sent = 1; sent < 4; sent += 1) (await writer.loan({ timeoutMs: 10_000 })).commit();

@@ -52,6 +52,17 @@ describe("interceptLibc", () => {
     assert.equal(libc().close(number), -1, "it was closed before");
   });
 
+  it("makes close() on the thread pool fail after it has closed", async () => {
+    const number = createMemoryFile("whole", 4096).take();
+    const undo = interceptLibc((call) => (call === "close" ? EIO : undefined));
+    const result = await new Promise((resolve) => {
+      libc().close.async(number, (_failure, result) => resolve(result));
+    });
+    undo();
+    assert.equal(result, -1);
+    assert.equal(libc().close(number), -1, "it was closed before");
+  });
+
   it("passes calls on the thread pool through, or makes them fail there", async () => {
     const [to, from] = [new Uint8Array(1 << 20), new Uint8Array(1 << 20).fill(7)];
     let fails = false;
