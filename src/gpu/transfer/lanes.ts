@@ -66,7 +66,9 @@ export class Lanes {
   /** Frees the lanes. Busy lanes are freed when they are done. */
   close(): void {
     this.#open = false;
-    releaseAll(this.#free.splice(0).map((lane) => () => lane.close()));
+    const free = this.#free.splice(0);
+    this.#made -= free.length;
+    releaseAll(free.map((lane) => () => lane.close()));
   }
 
   async #withLane(deadline: Deadline, work: (lane: Lane) => Promise<void>): Promise<void> {
@@ -106,7 +108,10 @@ export class Lanes {
     const next = this.#waiting.shift();
     if (next !== undefined) next(lane);
     else if (this.#open) this.#free.push(lane);
-    else lane.close();
+    else {
+      this.#made -= 1;
+      lane.close();
+    }
   }
 }
 

@@ -115,6 +115,16 @@ describe("Lanes", () => {
     assert.equal(counting.counts().stagings, 0);
   });
 
+  it("serve as many transfers as before after close(), each with new lanes", async () => {
+    await lanes.forEachPiece(limits.stagingBytes, FOREVER, async () => {});
+    lanes.close();
+    for (let count = 0; count <= laneCountMax(); count += 1) {
+      const transfer = lanes.forEachPiece(limits.stagingBytes, FOREVER, async () => {});
+      await soon("a lane for it", transfer);
+    }
+    assert.equal(counting.counts().stagings, 0);
+  });
+
   describe("that are all busy", () => {
     const waitUntilAborted = () => {
       let goOn: () => void = () => {};
