@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import type { Stream } from "../../../src/gpu/order/stream.js";
+import { CLAIMS } from "../../../src/ring/channel-layout.js";
 import { ChannelSite } from "../../support/channel-site.js";
 import { checkLeaks, collect } from "../../support/leak-check.js";
 import { soon, until } from "../../support/until.js";
@@ -67,6 +68,54 @@ describe("a reader with streams", () => {
       [0, 1],
     );
     assert.equal(reader.received, 2);
+  });
+});
+
+describe("a lossy reader whose streams hold as many slots as it may have", () => {
+  checkLeaks();
+
+  it("gets the message whose data has come, and the end of the channel, at once", async () => {
+    using site = new ChannelSite({ slots: 16 });
+    using busy = site.device.createTimeline();
+    using reading = site.device.createStream();
+    using data = site.device.createTimeline();
+    using filling = site.device.createStream();
+    using reader = site.reader({ lossy: true });
+    reading.wait(busy, 1);
+    for (let count = 0; count < CLAIMS - 1; count += 1) {
+      site.writer.tryLoan()?.commit();
+      reader.tryNext()?.release({ stream: reading });
+    }
+    filling.wait(data, 1);
+    site.writer.tryLoan()?.commit({ stream: filling });
+    assert.equal(reader.tryNext(), undefined, "its data has not come");
+    const waiting = reader.next();
+    data.signal(1);
+    await filling.synchronize();
+    assert.equal((await soon("the message", waiting))?.sequence, CLAIMS - 1);
+    site.writer.close();
+    assert.equal(await soon("the end", reader.next()), undefined);
+    busy.signal(1);
+    await reading.synchronize();
+  });
+
+  it("waits for them if there is a message, and says so", async () => {
+    using site = new ChannelSite({ slots: 16 });
+    using busy = site.device.createTimeline();
+    using stream = site.device.createStream();
+    using reader = site.reader({ lossy: true });
+    stream.wait(busy, 1);
+    for (let count = 0; count < CLAIMS; count += 1) {
+      site.writer.tryLoan()?.commit();
+      reader.tryNext()?.release({ stream });
+    }
+    const waiting = reader.next();
+    site.writer.tryLoan()?.commit();
+    site.writer.close();
+    await new Promise((resolve) => setImmediate(resolve));
+    busy.signal(1);
+    assert.equal((await soon("the message", waiting))?.sequence, CLAIMS);
+    assert.equal(await reader.next(), undefined);
   });
 });
 
