@@ -246,7 +246,7 @@ export class ChannelReader<D extends DType = DType> {
   }
 
   #wakeUp(): void {
-    if (this.#isAwaited) ringBell(this.#parts.bell);
+    if (this.#isAwaited && this.#open) ringBell(this.#parts.bell);
   }
 
   /**

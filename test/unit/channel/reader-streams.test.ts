@@ -177,6 +177,22 @@ describe("a reader whose stream refuses to give a slot back", () => {
     await filling.synchronize();
   });
 
+  it("closes without another error if the stream refuses only then, while next() waits", async () => {
+    using site = new ChannelSite();
+    using stream = refusing(site, Number.POSITIVE_INFINITY);
+    const reader = site.reader({ spinMs: 0 });
+    for (let count = 0; count < 2; count += 1) site.writer.tryLoan()?.commit();
+    const first = reader.tryNext();
+    // The stream gives it back after the first one.
+    reader.tryNext()?.release({ stream });
+    const waiting = assert.rejects(reader.next(), { code: "CLOSED" });
+    await turn();
+    reader.close();
+    await soon("the wait ends", waiting);
+    assert.equal(first?.open, false);
+    await until("its seat is free", () => site.writer.readers === 0);
+  });
+
   it("works on when the stream no longer refuses", async () => {
     using site = new ChannelSite();
     using stream = refusing(site, 2);
