@@ -132,7 +132,11 @@ class ReaderSeat:
         limit = self._control.longs[LIMIT]
         if not self._next <= limit <= INTEGER_MAX:
             self._refuse(f"the limit is {limit}, {self._next} positions are published")
-        return max(self._first, limit - self._slots)
+        oldest = max(self._first, limit - self._slots)
+        # `published` after the limit, which is at most one ring's length beyond it.
+        if oldest > self._next and oldest > (published := self._control.longs[PUBLISHED]):
+            self._refuse(f"the limit is {limit}, {published} positions are published")
+        return oldest
 
     def _sequence_from(self, position: int) -> int | None:
         """The sequence of the first message from a position on; None if no header says it."""
@@ -155,7 +159,8 @@ class ReaderSeat:
         for at in range(position, min(published, position + self._slots)):
             if longs[self._header(at)] == at + 1:
                 return at, longs[self._header(at) + H_SEQUENCE]
-        for at in range(position - 1, oldest - 1, -1):
+        # WHY not from `oldest` alone: a writer that lowers its limit would make this take for ever.
+        for at in range(position - 1, max(oldest, position - self._slots) - 1, -1):
             if longs[self._header(at)] == at + 1:
                 return at, longs[self._header(at) + H_SEQUENCE] + 1
         return None
