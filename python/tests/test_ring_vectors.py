@@ -15,7 +15,8 @@ from cuda_ipc._descriptors import ChannelFacts
 from cuda_ipc._dtypes import DTYPES
 from cuda_ipc._memory import create_file
 from cuda_ipc._ring_reader import RingReader
-from cuda_ipc._ring_words import LIMIT, PUBLISHED
+from cuda_ipc._ring_succession import take_over
+from cuda_ipc._ring_words import LIMIT, LINE, PUBLISHED, READY, STATE
 from cuda_ipc._ring_writer import RingWriter
 from cuda_ipc._words import Words
 from cuda_ipc.errors import CudaIpcError
@@ -202,3 +203,23 @@ def test_a_reader_that_attaches_needs_few_steps_whatever_the_words_say(ring, cou
             break
     control.longs = longs
     assert at > 5
+
+
+def test_a_message_is_lost_also_if_another_writer_uses_its_timeline(ring):
+    facts, control, page = ring
+    write_control(control, facts)
+    writer = RingWriter("lost", control, facts, 0, [page], [Chime([], "the bell")])
+    reader = RingReader(
+        "lost", control, page, facts, 0, 0, 9, "next", False, Chime([], "the room bell")
+    )
+    assert writer.reserve()
+    writer.commit(1, 0, b"", (1,), ready_at=1)
+    taken = reader.try_take()
+    assert reader.readiness(taken) is False
+    for epoch in range(p.READY_LINES):
+        line = READY + LINE * epoch
+        control.store(line + 1, control.longs[line])
+        control.store(line, p.POISON)
+        control.store32(STATE, p.WRITER_AWAITED)
+        take_over("lost", control, facts, 0)
+        assert reader.readiness(taken) is None

@@ -13,6 +13,7 @@ from ._fds import Bell
 from ._layout import INTEGER_MAX
 from ._protocol import (
     CLAIMS,
+    FLAG_LOST,
     MODE_LOSSY,
     MODE_WAITED_FOR,
     POISON,
@@ -24,6 +25,7 @@ from ._ring_message import Taken
 from ._ring_words import (
     ASLEEP,
     EXPELLED,
+    H_FLAGS,
     H_PASSED_OVER,
     H_SEQUENCE,
     HEADERS,
@@ -198,9 +200,15 @@ class ReaderSeat:
         """Whether its data are there; None if they never will be."""
         at = READY + LINE * (taken.epoch % READY_LINES)
         reached = self._control.longs[at]
-        if reached != POISON:
-            return reached >= taken.ready_at
-        return True if self._control.longs[at + 1] >= taken.ready_at else None
+        has_ended = reached == POISON
+        if has_ended:
+            reached = self._control.longs[at + 1]
+        if reached < taken.ready_at:
+            return None if has_ended else False
+        # WHY the flag: 64 writers later the timeline is that of another writer. Of a message that
+        # was given back the slot may have another one.
+        flags = self._control.ints[2 * self._header(taken.position) + H_FLAGS]
+        return None if flags & FLAG_LOST and not taken.returned else True
 
     def check_expelled(self) -> None:
         if self._control.longs[self._expelled] == self._lease:
