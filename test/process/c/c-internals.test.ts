@@ -138,6 +138,17 @@ describe("the parts of the client in C", { skip }, () => {
     });
   }
 
+  it("a lossy reader is refused if the limit lies", () => {
+    const rig = new RingRig({ slots: 4, metaBytesMax: META });
+    rig.puts(2);
+    const take = (limit: number) =>
+      run(["takes", "4", String(META), String(limit)], [new Uint8Array(rig.memory.control)]);
+    assert.deepEqual(take(2), [["OK"]]);
+    assert.deepEqual(take(4), [["OK"]]);
+    for (const limit of [-1, 7, 2 ** 52, 2 ** 53])
+      assert.deepEqual(take(limit), [["CHANNEL_CORRUPT"]], String(limit));
+  });
+
   describe("the start of a writer after another one", () => {
     /** The library and C go on from the same words. */
     function compare(rig: RingRig, reached: number): void {
