@@ -2549,10 +2549,13 @@ static int corrupt(cuda_ipc_reader *reader, const char *what, cuda_ipc_error *er
 
 /* The oldest position that is still there; -1 if the words make no sense. */
 static int64_t oldest(const cuda_ipc_reader *reader) {
-  int64_t limit = (int64_t)LOAD(&reader->ring.control->limit);
-  if (limit < 0 || limit > INTEGER_MAX) return -1;
-  int64_t from = limit - reader->ring.slots;
-  return from > reader->ring.first_position ? from : reader->ring.first_position;
+  const struct ring *ring = &reader->ring;
+  int64_t limit = (int64_t)LOAD(&ring->control->limit);
+  if (limit < reader->next || limit > INTEGER_MAX) return -1;
+  int64_t from = limit - ring->slots;
+  /* `published` after the limit, which is at most one ring's length beyond it. */
+  if (from > reader->next && from > (int64_t)LOAD(&ring->control->published)) return -1;
+  return from > ring->first_position ? from : ring->first_position;
 }
 
 static bool is_message(const cuda_ipc_reader *reader, int64_t position) {
@@ -2572,7 +2575,10 @@ static int64_t sequence_at(const cuda_ipc_reader *reader, int64_t p) {
         found = a;
         sequence = (int64_t)LOAD(&header_of(ring, slot_of(ring, a))->sequence);
       }
-    for (int64_t a = p - 1; a >= oldest(reader) && a >= 0 && found < 0; a--)
+    /* Not from the oldest alone: a writer that lowers its limit would make this take for ever. */
+    int64_t first = oldest(reader);
+    if (first < p - ring->slots) first = p - ring->slots;
+    for (int64_t a = p - 1; a >= first && a >= 0 && found < 0; a--)
       if (is_message(reader, a)) {
         found = a;
         sequence = (int64_t)LOAD(&header_of(ring, slot_of(ring, a))->sequence) + 1;
@@ -2585,15 +2591,16 @@ static int64_t sequence_at(const cuda_ipc_reader *reader, int64_t p) {
   return -1;
 }
 
+/* Where it begins; -1 if the words make no sense. `next` is what was published. */
 static int64_t start_at(const cuda_ipc_reader *reader, const char *from) {
-  int64_t published = (int64_t)LOAD(&reader->ring.control->published);
-  int64_t first = oldest(reader);
+  int64_t published = reader->next, first = oldest(reader);
+  if (first < 0) return -1;
   if (from != NULL && strcmp(from, "oldest") == 0) {
     int64_t p = published - reader->ring.slots;
     return p > first ? p : first;
   }
   if (from != NULL && strcmp(from, "latest") == 0)
-    for (int64_t p = published - 1; p >= first && p >= 0; p--)
+    for (int64_t p = published - 1; p >= first; p--)
       if (is_message(reader, p)) return p >= oldest(reader) ? p : start_at(reader, NULL);
   return published > first ? published : first;
 }
@@ -2604,10 +2611,10 @@ static void wake_writer(cuda_ipc_reader *reader) {
 
 static int attach(cuda_ipc_reader *reader, const char *from, cuda_ipc_error *error) {
   struct cuda_ipc_page *page = reader->page;
-  int64_t published = (int64_t)LOAD(&reader->ring.control->published);
-  if (published < reader->ring.first_position || published > INTEGER_MAX || oldest(reader) < 0)
-    return corrupt(reader, "position", error);
+  reader->next = (int64_t)LOAD(&reader->ring.control->published);
+  if (reader->next < reader->ring.first_position) return corrupt(reader, "position", error);
   int64_t p = start_at(reader, from), x;
+  if (p < 0) return corrupt(reader, "limit", error);
   reader->asleep = (LOAD(&page->asleep) + 1) & ~1u;
   STORE(&page->asleep, reader->asleep);
   STORE(&page->mode, reader->lossy ? CUDA_IPC_MODE_LOSSY : CUDA_IPC_MODE_WAITED_FOR);
@@ -2750,11 +2757,10 @@ static int claim(cuda_ipc_reader *reader, cuda_ipc_error *error) {
                 reader->ring.lease.name, CUDA_IPC_CLAIMS), -2;
   STORE(&page->claims[c], reader->next + 1);
   int64_t from = oldest(reader);
-  if (reader->next >= from) return c;
+  if (from >= 0 && reader->next >= from) return c;
   STORE(&page->claims[c], 0);
   wake_writer(reader);
-  if (from < 0 || from > (int64_t)LOAD(&reader->ring.control->published) + reader->ring.slots)
-    return corrupt(reader, "limit", error), -2;
+  if (from < 0) return corrupt(reader, "limit", error), -2;
   reader->next = reader->held_from = from;
   return -1;
 }

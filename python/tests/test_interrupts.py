@@ -118,6 +118,25 @@ def test_an_interrupted_next_or_release_leaves_a_reader_that_goes_on(hub, lossy)
     assert at_each_line(run) > 30
 
 
+def test_an_interrupted_next_hands_no_message_out_that_is_still_held(hub):
+    def run(interruption) -> None:
+        with (
+            hub.create_channel("cut", "uint8", 8, slots=2) as writer,
+            hub.open_channel("cut") as reader,
+        ):
+            write(writer, 0)
+            write(writer, 1)
+            with reader.next(LIMIT) as held:
+                message = None
+                with interruption:
+                    message = reader.next(LIMIT)
+                message = message or reader.next(LIMIT)
+                assert (held.json, message.json) == (0, 1)
+                message.release()
+
+    assert at_each_line(run) > 20
+
+
 def test_a_release_that_was_interrupted_ends_before_the_reader_waits(hub):
     def run(interruption) -> None:
         with (

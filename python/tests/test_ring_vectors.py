@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 
@@ -14,8 +15,11 @@ from cuda_ipc._descriptors import ChannelFacts
 from cuda_ipc._dtypes import DTYPES
 from cuda_ipc._memory import create_file
 from cuda_ipc._ring_reader import RingReader
+from cuda_ipc._ring_succession import take_over
+from cuda_ipc._ring_words import LIMIT, LINE, PUBLISHED, READY, STATE
 from cuda_ipc._ring_writer import RingWriter
 from cuda_ipc._words import Words
+from cuda_ipc.errors import CudaIpcError
 
 VECTORS = json.loads((ROOT / "docs/protocol/vectors/ring.json").read_text())
 
@@ -160,3 +164,62 @@ def write(image: dict[str, bytearray], change: str, facts: ChannelFacts) -> None
         meta = p.HEADERS_AT + int(where.split()[1]) * facts.header_stride + p.HEADER_META
         if upper == "META_BYTES":
             file[meta : meta + 3] = b"[1]"
+
+
+class Lying:
+    """The words of a writer that says other things during some loads."""
+
+    def __init__(self, longs, lies: range) -> None:
+        self._longs = longs
+        self._lies = lies
+        self.loads = 0
+
+    def __getitem__(self, index: int) -> int:
+        self.loads += 1
+        assert self.loads < 1000, "it goes on and on"
+        if self.loads in self._lies and index in (LIMIT, PUBLISHED):
+            return 2**52
+        return self._longs[index]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_reader_that_attaches_needs_few_steps_whatever_the_words_say(ring, count):
+    facts, control, page = ring
+    write_control(control, facts)
+    writer = RingWriter("lies", control, facts, 0, [], [])
+    for _ in range(9):
+        assert writer.reserve()
+        writer.commit(1, 0, b"", (1,))
+    longs = control.longs
+    at = 0
+    while True:
+        at += 1
+        control.longs = lying = Lying(longs, range(at, at + count))
+        with contextlib.suppress(CudaIpcError):
+            RingReader(
+                "lies", control, page, facts, 0, 0, 9, "next", True, Chime([], "the room bell")
+            )
+        if lying.loads < at:
+            break
+    control.longs = longs
+    assert at > 5
+
+
+def test_a_message_is_lost_also_if_another_writer_uses_its_timeline(ring):
+    facts, control, page = ring
+    write_control(control, facts)
+    writer = RingWriter("lost", control, facts, 0, [page], [Chime([], "the bell")])
+    reader = RingReader(
+        "lost", control, page, facts, 0, 0, 9, "next", False, Chime([], "the room bell")
+    )
+    assert writer.reserve()
+    writer.commit(1, 0, b"", (1,), ready_at=1)
+    taken = reader.try_take()
+    assert reader.readiness(taken) is False
+    for epoch in range(p.READY_LINES):
+        line = READY + LINE * epoch
+        control.store(line + 1, control.longs[line])
+        control.store(line, p.POISON)
+        control.store32(STATE, p.WRITER_AWAITED)
+        take_over("lost", control, facts, 0)
+        assert reader.readiness(taken) is None

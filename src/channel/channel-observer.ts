@@ -8,6 +8,7 @@ import type { OwnedFd } from "../os/owned-fd.js";
 import {
   controlByteLength,
   PAGE_BYTES,
+  POSITIONS_MAX,
   readerStates,
   type WhenFull,
   type WhenWriterGone,
@@ -133,8 +134,7 @@ export class ChannelObserver {
     const words = this.#words;
     const { slots } = this.#shape;
     const found: ObservedMessage[] = [];
-    const end = words.published;
-    const begin = Math.max(words.facts.firstPosition, end - Math.min(slots, countMax));
+    const { begin, end } = this.#latest(countMax);
     for (let position = end - 1; position >= begin; position -= 1) {
       const slot = position % slots;
       if (!words.isCommitted(slot, position)) continue;
@@ -170,8 +170,7 @@ export class ChannelObserver {
     this.#checkOpen();
     const words = this.#words;
     const { slots, slotBytes } = this.#shape;
-    const end = words.published;
-    const begin = Math.max(words.facts.firstPosition, end - Math.min(slots, countMax));
+    const { begin, end } = this.#latest(countMax);
     let [sum, count] = [0, 0];
     for (let position = begin; position < end; position += 1) {
       const slot = position % slots;
@@ -195,6 +194,14 @@ export class ChannelObserver {
   #checkOpen(): void {
     if (this.#open) return;
     throw new CudaIpcError("CLOSED", `Cannot look at channel "${this.label}": it was closed`);
+  }
+
+  /** The latest positions, at most as many as slots. */
+  #latest(countMax: number): { readonly begin: number; readonly end: number } {
+    // WHY a limit: beyond 2^53 a position plus one is the same number, and a loop never ends.
+    const end = Math.min(this.#words.published, POSITIONS_MAX + 1);
+    const begin = end - Math.min(this.#shape.slots, countMax);
+    return { begin: Math.max(this.#words.facts.firstPosition, begin), end };
   }
 
   #reader(page: PageWords, seat: number): ChannelReaderStatistics {

@@ -143,7 +143,7 @@ export class ChannelReader<D extends DType = DType> {
   tryNext(): ReceivedSlot<D> | undefined {
     this.#checkOpen();
     this.#returns.retry();
-    if (this.#ring.isHeldUp) return undefined;
+    if (this.#pending === undefined && this.#ring.isHeldUp) return undefined;
     for (;;) {
       const taken = this.#pending ?? this.#ring.tryTake();
       if (taken === undefined) return undefined;
@@ -246,7 +246,7 @@ export class ChannelReader<D extends DType = DType> {
   }
 
   #wakeUp(): void {
-    if (this.#isAwaited) ringBell(this.#parts.bell);
+    if (this.#isAwaited && this.#open) ringBell(this.#parts.bell);
   }
 
   /**
@@ -264,11 +264,12 @@ export class ChannelReader<D extends DType = DType> {
 
   /** Resolves when there may be a message. */
   #change(deadline: Deadline): Promise<void> {
-    if (this.#ring.isHeldUp) return this.#until(() => !this.#ring.isHeldUp, deadline);
     const pending = this.#pending;
     // `tryNext` may have returned or dropped the message meanwhile, so compare before the check.
     if (pending !== undefined)
       return this.#until(() => this.#pending !== pending || this.#isReady(pending), deadline);
+    if (this.#ring.isHeldUp && this.#ring.hasNext)
+      return this.#until(() => !this.#ring.isHeldUp, deadline);
     this.#ring.fallAsleep();
     // A message may have come before its writer could see that this reader sleeps.
     return this.#hasNews() ? nextTurn() : this.#bell.heard(deadline);
@@ -281,10 +282,10 @@ export class ChannelReader<D extends DType = DType> {
 
   #whyEmpty(): string {
     const { state, sequence } = this.#control;
-    if (this.#ring.isHeldUp)
-      return `streams hold ${this.#ring.heldCount} slots, as many as this reader can have`;
     if (this.#pending !== undefined)
       return "a stream of the writer is still at work on the next message";
+    if (this.#ring.isHeldUp && this.#ring.hasNext)
+      return `streams hold ${this.#ring.heldCount} slots, as many as this reader can have`;
     if (state === "awaited") return "its writer is gone, and no other one has come yet";
     const count = sequence === 1 ? "1 message" : `${sequence} messages`;
     return `its writer has committed nothing more, ${count} in all`;
@@ -301,8 +302,7 @@ export class ChannelReader<D extends DType = DType> {
    */
   #hasEnded(): boolean {
     const { state } = this.#control;
-    if (this.#pending !== undefined || this.#ring.isHeldUp) return false;
-    if (state === "open" || state === "awaited") return false;
+    if (this.#pending !== undefined || state === "open" || state === "awaited") return false;
     // SYNC: after the state. Otherwise a message that came just before the end would be lost.
     if (this.#ring.hasNext) return false;
     this.#ring.countRest();

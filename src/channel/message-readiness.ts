@@ -4,6 +4,7 @@
 import { lineAt, stateOf } from "../base/timeline-line.js";
 import type { Stream } from "../gpu/order/stream.js";
 import { ImportedTimeline } from "../gpu/order/timeline.js";
+import { flags } from "../ring/channel-layout.js";
 import type { TakenMessage } from "../ring/ring-reader.js";
 import type { ReaderParts } from "./channel-parts.js";
 
@@ -23,7 +24,8 @@ export class MessageReadiness {
   of(taken: TakenMessage): "ready" | "pending" | "lost" {
     const ready = this.#timelineOf(taken);
     const { value, ended } = stateOf(lineAt(this.#parts.control.cpu, ready.byteOffset));
-    if (value >= BigInt(taken.readyAt)) return "ready";
+    // WHY the flag: 64 writers later the timeline is that of another writer.
+    if (value >= BigInt(taken.readyAt)) return this.#isLost(taken) ? "lost" : "ready";
     if (ended) return "lost";
     if (this.#stream === undefined) return "pending";
     this.#stream.wait(ready, taken.readyAt);
@@ -32,6 +34,11 @@ export class MessageReadiness {
 
   close(): void {
     this.#ready?.timeline.close();
+  }
+
+  /** The next writer has marked the message, before it had a timeline. */
+  #isLost({ slot }: TakenMessage): boolean {
+    return (this.#parts.words.flags(slot) & flags.lost) !== 0;
   }
 
   #timelineOf({ epoch }: TakenMessage): ImportedTimeline {

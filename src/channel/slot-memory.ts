@@ -102,9 +102,13 @@ export function shapeOfMessage(
     const elementBytes = arrayByteLength(dtype, []);
     return byteLength % elementBytes === 0 ? [byteLength / elementBytes] : "contradiction";
   }
-  if (!shape.every(Number.isSafeInteger)) return "contradiction";
-  const found = shape.reduce((product, length) => product * length, arrayByteLength(dtype, []));
-  return found === byteLength ? shape : "contradiction";
+  // WHY an axis of 0 counts as 1 at first: strides are products of axes, and must be exact, too.
+  const part = shape.reduce(
+    (product, length) => product * Math.max(1, length),
+    arrayByteLength(dtype, []),
+  );
+  if (!Number.isSafeInteger(part) || !shape.every(Number.isSafeInteger)) return "contradiction";
+  return (shape.includes(0) ? 0 : part) === byteLength ? shape : "contradiction";
 }
 
 export interface MessageSize {

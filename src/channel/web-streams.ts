@@ -56,7 +56,7 @@ export function readableOf<D extends DType>(source: Source<D>): ReadableStream<S
     try {
       const slot = await source.next({ signal: cancelled.signal });
       if (slot !== undefined) {
-        controller.enqueue(await copiedOut(slot, source.stream));
+        controller.enqueue(await copiedOut(slot, source.stream, cancelled.signal));
         return;
       }
       controller.close();
@@ -102,10 +102,11 @@ export function writableOf<D extends DType>(sink: Sink<D>): WritableStream<Strea
 async function copiedOut<D extends DType>(
   slot: ReceivedSlot<D>,
   stream: Stream | undefined,
+  signal: AbortSignal,
 ): Promise<StreamedMessage<D>> {
   try {
     // A reader with a stream gets messages before their data is ready.
-    await stream?.synchronize();
+    await stream?.synchronize({ signal });
     const { sequence, timestampMs, missed, array } = slot;
     const meta = slot.json === undefined ? slot.meta : slot.json;
     return { sequence, timestampMs, missed, meta, shape: array.shape, data: await array.read() };

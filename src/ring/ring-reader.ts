@@ -224,7 +224,11 @@ export class RingReader {
     if (!Number.isSafeInteger(limit) || limit < this.#next) {
       this.#refuse(`the limit is ${limit}, ${this.#next} positions are published`);
     }
-    return Math.max(this.#control.facts.firstPosition, limit - this.#slots);
+    const oldest = Math.max(this.#control.facts.firstPosition, limit - this.#slots);
+    // Load `published` after the limit, which is at most one ring's length beyond it.
+    if (oldest > this.#next && oldest > this.#control.published)
+      this.#refuse(`the limit is ${limit}, more than a ring beyond what is published`);
+    return oldest;
   }
 
   /** Claims this position. If the writer was faster, `#next` has moved on and -1 is returned. */
@@ -243,10 +247,6 @@ export class RingReader {
     this.#page.setClaim(claim, 0);
     // The writer may have seen the claim and gone to sleep for want of a free slot.
     this.#wakeWriter();
-    // Load `published` after the limit, which is at most one ring's length beyond it.
-    const { published } = this.#control;
-    if (oldest > published)
-      this.#refuse(`the limit is ${oldest + this.#slots}, ${published} positions are published`);
     this.#moveTo(oldest);
     return -1;
   }

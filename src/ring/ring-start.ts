@@ -109,7 +109,9 @@ function nearest(
   for (let at = position; at < end; at += 1) {
     if (isThere(at)) return { position: at, sequence: control.sequenceIn(at % slots) };
   }
-  for (let at = position - 1; at >= oldest; at -= 1) {
+  // WHY not from `oldest` alone: a writer that lowers its limit would make this take for ever.
+  const begin = Math.max(oldest, position - slots);
+  for (let at = position - 1; at >= begin; at -= 1) {
     if (isThere(at)) return { position: at, sequence: control.sequenceIn(at % slots) + 1 };
   }
   return undefined;

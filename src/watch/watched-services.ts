@@ -3,6 +3,7 @@
  * and latencies come from the headers of the latest messages, which are in shared memory anyway.
  */
 
+import { hasCode } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import type { ChannelObserver, ObservedMessage } from "../channel/channel-observer.js";
 import { ENVELOPE_BYTES, type Kind, ReceivedEnvelope } from "../service/envelope.js";
@@ -73,7 +74,8 @@ function serviceOf(name: string, links: readonly Link[]): WatchedService {
   let [underWay, answered] = [0, 0];
   for (const { requests, replies } of claimed) {
     if (requests === undefined || replies === undefined) continue;
-    const facts = factsOf(requests, replies);
+    const facts = factsIfReadable(requests, replies);
+    if (facts === undefined) continue;
     underWay += facts.underWay;
     answered += facts.answered;
     latencies.push(...facts.latencies);
@@ -91,6 +93,19 @@ function serviceOf(name: string, links: readonly Link[]): WatchedService {
       isClaimed ? [] : (replyObject ?? []),
     ),
   };
+}
+
+/** Undefined if the words of a channel make no sense. Any program can write them. */
+function factsIfReadable(
+  requests: ChannelObserver,
+  replies: ChannelObserver,
+): ReturnType<typeof factsOf> | undefined {
+  try {
+    return factsOf(requests, replies);
+  } catch (error) {
+    if (hasCode(error, "CHANNEL_CORRUPT")) return undefined;
+    throw error;
+  }
 }
 
 function factsOf(requests: ChannelObserver, replies: ChannelObserver) {

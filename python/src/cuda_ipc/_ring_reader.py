@@ -31,7 +31,6 @@ from ._ring_words import (
     P_MISSED,
     P_RECEIVED,
     P_RELEASED,
-    PUBLISHED,
     SEQUENCE,
 )
 from .errors import CudaIpcError
@@ -115,9 +114,6 @@ class RingReader(ReaderSeat):
         page.store(P_CLAIMS + claim, 0)
         # The writer may have seen the claim and gone to sleep for want of room.
         self._wake_writer()
-        published = self._control.longs[PUBLISHED]
-        if oldest > published:
-            self._refuse(f"the writer is at {oldest}, {published} positions are published")
         self._next = oldest
         self._at = self._header(oldest)
         return -1

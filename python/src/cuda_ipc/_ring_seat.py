@@ -13,6 +13,7 @@ from ._fds import Bell
 from ._layout import INTEGER_MAX
 from ._protocol import (
     CLAIMS,
+    FLAG_LOST,
     MODE_LOSSY,
     MODE_WAITED_FOR,
     POISON,
@@ -24,6 +25,7 @@ from ._ring_message import Taken
 from ._ring_words import (
     ASLEEP,
     EXPELLED,
+    H_FLAGS,
     H_PASSED_OVER,
     H_SEQUENCE,
     HEADERS,
@@ -132,7 +134,11 @@ class ReaderSeat:
         limit = self._control.longs[LIMIT]
         if not self._next <= limit <= INTEGER_MAX:
             self._refuse(f"the limit is {limit}, {self._next} positions are published")
-        return max(self._first, limit - self._slots)
+        oldest = max(self._first, limit - self._slots)
+        # `published` after the limit, which is at most one ring's length beyond it.
+        if oldest > self._next and oldest > (published := self._control.longs[PUBLISHED]):
+            self._refuse(f"the limit is {limit}, {published} positions are published")
+        return oldest
 
     def _sequence_from(self, position: int) -> int | None:
         """The sequence of the first message from a position on; None if no header says it."""
@@ -155,7 +161,8 @@ class ReaderSeat:
         for at in range(position, min(published, position + self._slots)):
             if longs[self._header(at)] == at + 1:
                 return at, longs[self._header(at) + H_SEQUENCE]
-        for at in range(position - 1, oldest - 1, -1):
+        # WHY not from `oldest` alone: a writer that lowers its limit would make this take for ever.
+        for at in range(position - 1, max(oldest, position - self._slots) - 1, -1):
             if longs[self._header(at)] == at + 1:
                 return at, longs[self._header(at) + H_SEQUENCE] + 1
         return None
@@ -193,9 +200,15 @@ class ReaderSeat:
         """Whether its data are there; None if they never will be."""
         at = READY + LINE * (taken.epoch % READY_LINES)
         reached = self._control.longs[at]
-        if reached != POISON:
-            return reached >= taken.ready_at
-        return True if self._control.longs[at + 1] >= taken.ready_at else None
+        has_ended = reached == POISON
+        if has_ended:
+            reached = self._control.longs[at + 1]
+        if reached < taken.ready_at:
+            return None if has_ended else False
+        # WHY the flag: 64 writers later the timeline is that of another writer. Of a message that
+        # was given back the slot may have another one.
+        flags = self._control.ints[2 * self._header(taken.position) + H_FLAGS]
+        return None if flags & FLAG_LOST and not taken.returned else True
 
     def check_expelled(self) -> None:
         if self._control.longs[self._expelled] == self._lease:

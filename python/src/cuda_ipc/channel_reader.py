@@ -83,6 +83,8 @@ class ChannelReader(Messages, ClosingAwaited):
         writer died and all that it committed was read; HUB_GONE if no hub can tell whether the
         writer lives; and as `try_next`.
         """
+        # WHY: a signal before `try_next` must not keep a message that was handed out before.
+        self._coming = None
         try:
             message = self.try_next()
             if message is not None:
@@ -112,6 +114,8 @@ class ChannelReader(Messages, ClosingAwaited):
         """As `next`, for asyncio."""
         import asyncio
 
+        # WHY: a signal before `try_next` must not keep a message that was handed out before.
+        self._coming = None
         try:
             message = self.try_next()
             if message is not None:

@@ -14,6 +14,7 @@ import { dieAt } from "../../support/ring/shared-accesses.js";
 import { CPrograms, skip } from "./c-programs.js";
 
 const ROUNDS = nightly ? 100_000 : 3000;
+const META = 64;
 
 describe("the parts of the client in C", { skip }, () => {
   let program: string;
@@ -106,9 +107,49 @@ describe("the parts of the client in C", { skip }, () => {
     assert.equal(tookMs, 100, "by the clock of this program");
   });
 
-  describe("the start of a writer after another one", () => {
-    const META = 64;
+  for (const from of ["next", "oldest", "latest"] as const) {
+    it(`a reader begins where the library's does, or is refused, from ${from} on`, () => {
+      const values = [-1, 0, 9, 10, 12, 13, 14, 15, 16, 2 ** 52, 2 ** 53 - 1].map(BigInt);
+      const rigs = values.flatMap((published) =>
+        values.map((limit) => {
+          const rig = new RingRig({ slots: 4, firstPosition: 10, metaBytesMax: META });
+          rig.puts(4);
+          const words = new BigInt64Array(rig.memory.control);
+          words[control.published / 8] = published;
+          words[control.limit / 8] = limit;
+          return rig;
+        }),
+      );
+      const inputs = rigs.map(({ memory }) => new Uint8Array(memory.control));
+      for (const lossy of [false, true]) {
+        const mode = lossy ? "lossy" : "waited-for";
+        const said = run(["attaches", "4", String(META), "10", from, mode], inputs);
+        const wanted = rigs.map((rig) => {
+          try {
+            return ["OK", rig.attach({ from, lossy }).position];
+          } catch (error) {
+            if (hasCode(error, "CHANNEL_CORRUPT")) return ["CHANNEL_CORRUPT"];
+            throw error;
+          }
+        });
+        assert.deepEqual(said, wanted);
+        assert.ok(wanted.filter(([code]) => code === "OK").length > 5);
+      }
+    });
+  }
 
+  it("a lossy reader is refused if the limit lies", () => {
+    const rig = new RingRig({ slots: 4, metaBytesMax: META });
+    rig.puts(2);
+    const take = (limit: number) =>
+      run(["takes", "4", String(META), String(limit)], [new Uint8Array(rig.memory.control)]);
+    assert.deepEqual(take(2), [["OK"]]);
+    assert.deepEqual(take(4), [["OK"]]);
+    for (const limit of [-1, 7, 2 ** 52, 2 ** 53])
+      assert.deepEqual(take(limit), [["CHANNEL_CORRUPT"]], String(limit));
+  });
+
+  describe("the start of a writer after another one", () => {
     /** The library and C go on from the same words. */
     function compare(rig: RingRig, reached: number): void {
       const { slots, firstPosition } = rig.facts;

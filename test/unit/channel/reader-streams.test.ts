@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import type { Stream } from "../../../src/gpu/order/stream.js";
+import { CLAIMS } from "../../../src/ring/channel-layout.js";
 import { ChannelSite } from "../../support/channel-site.js";
 import { checkLeaks, collect } from "../../support/leak-check.js";
 import { soon, until } from "../../support/until.js";
@@ -70,6 +71,54 @@ describe("a reader with streams", () => {
   });
 });
 
+describe("a lossy reader whose streams hold as many slots as it may have", () => {
+  checkLeaks();
+
+  it("gets the message whose data has come, and the end of the channel, at once", async () => {
+    using site = new ChannelSite({ slots: 16 });
+    using busy = site.device.createTimeline();
+    using reading = site.device.createStream();
+    using data = site.device.createTimeline();
+    using filling = site.device.createStream();
+    using reader = site.reader({ lossy: true });
+    reading.wait(busy, 1);
+    for (let count = 0; count < CLAIMS - 1; count += 1) {
+      site.writer.tryLoan()?.commit();
+      reader.tryNext()?.release({ stream: reading });
+    }
+    filling.wait(data, 1);
+    site.writer.tryLoan()?.commit({ stream: filling });
+    assert.equal(reader.tryNext(), undefined, "its data has not come");
+    const waiting = reader.next();
+    data.signal(1);
+    await filling.synchronize();
+    assert.equal((await soon("the message", waiting))?.sequence, CLAIMS - 1);
+    site.writer.close();
+    assert.equal(await soon("the end", reader.next()), undefined);
+    busy.signal(1);
+    await reading.synchronize();
+  });
+
+  it("waits for them if there is a message, and says so", async () => {
+    using site = new ChannelSite({ slots: 16 });
+    using busy = site.device.createTimeline();
+    using stream = site.device.createStream();
+    using reader = site.reader({ lossy: true });
+    stream.wait(busy, 1);
+    for (let count = 0; count < CLAIMS; count += 1) {
+      site.writer.tryLoan()?.commit();
+      reader.tryNext()?.release({ stream });
+    }
+    const waiting = reader.next();
+    site.writer.tryLoan()?.commit();
+    site.writer.close();
+    await new Promise((resolve) => setImmediate(resolve));
+    busy.signal(1);
+    assert.equal((await soon("the message", waiting))?.sequence, CLAIMS);
+    assert.equal(await reader.next(), undefined);
+  });
+});
+
 describe("a reader whose stream refuses to give a slot back", () => {
   checkLeaks();
   const lost = { code: "DEVICE_LOST" };
@@ -126,6 +175,22 @@ describe("a reader whose stream refuses to give a slot back", () => {
     await assert.rejects(soon("the wait ends", waiting), lost);
     gate.signal(1);
     await filling.synchronize();
+  });
+
+  it("closes without another error if the stream refuses only then, while next() waits", async () => {
+    using site = new ChannelSite();
+    using stream = refusing(site, Number.POSITIVE_INFINITY);
+    const reader = site.reader({ spinMs: 0 });
+    for (let count = 0; count < 2; count += 1) site.writer.tryLoan()?.commit();
+    const first = reader.tryNext();
+    // The stream gives it back after the first one.
+    reader.tryNext()?.release({ stream });
+    const waiting = assert.rejects(reader.next(), { code: "CLOSED" });
+    await turn();
+    reader.close();
+    await soon("the wait ends", waiting);
+    assert.equal(first?.open, false);
+    await until("its seat is free", () => site.writer.readers === 0);
   });
 
   it("works on when the stream no longer refuses", async () => {

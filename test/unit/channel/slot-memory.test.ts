@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
-import { SlotMemory } from "../../../src/channel/slot-memory.js";
+import { SlotMemory, shapeOfMessage } from "../../../src/channel/slot-memory.js";
 import { Device } from "../../../src/gpu/device.js";
 import { DeviceBuffer } from "../../../src/gpu/memory/device-buffer.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -24,6 +24,22 @@ function open(byteLength = SLOTS * SHAPE.slotStride): {
   };
   return { memory, close };
 }
+
+describe("the shape of a message", () => {
+  it("contradicts its bytes if no array can have it, also without elements", () => {
+    const max = Number.MAX_SAFE_INTEGER;
+    const shapes = [
+      [0, max, 2],
+      [max, max, 0],
+      [0, 2 ** 53],
+      [0, max],
+    ];
+    for (const shape of shapes) assert.equal(shapeOfMessage(SHAPE, 0, shape), "contradiction");
+    assert.deepEqual(shapeOfMessage(SHAPE, 0, [0, 2 ** 40]), [0, 2 ** 40]);
+    assert.deepEqual(shapeOfMessage(SHAPE, 8, [2, 2]), [2, 2]);
+    assert.equal(shapeOfMessage(SHAPE, 8, [2, 2, 0]), "contradiction");
+  });
+});
 
 describe("the arrays of a channel's slots", () => {
   checkLeaks();

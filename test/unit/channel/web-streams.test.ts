@@ -9,7 +9,7 @@ import { describe, it } from "node:test";
 import type { StreamableMessage, StreamedMessage } from "../../../src/channel/web-streams.js";
 import { ChannelSite } from "../../support/channel-site.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { soon } from "../../support/until.js";
+import { soon, until } from "../../support/until.js";
 
 const options = { dtype: "int32", shape: [2, 3] } as const;
 
@@ -72,6 +72,30 @@ describe("a channel as a stream", () => {
     await readable.cancel("enough");
     assert.deepEqual(await waiting, { value: undefined, done: true });
     assert.equal(reader.open, false);
+  });
+
+  it("waits for the reader's stream no longer once it is cancelled", async () => {
+    using site = new ChannelSite(options);
+    using gate = site.device.createTimeline();
+    using stream = site.device.createStream();
+    stream.wait(gate, 1);
+    const waits: Promise<void>[] = [];
+    const synchronize = stream.synchronize.bind(stream);
+    stream.synchronize = (given) => {
+      const wait = synchronize(given);
+      waits.push(wait);
+      return wait;
+    };
+    const reader = site.reader({ stream });
+    const readable = reader.toWeb().getReader();
+    site.writer.tryLoan()?.commit();
+    const waiting = readable.read();
+    await until("it waits for the stream", () => waits.length === 1);
+    await readable.cancel();
+    assert.deepEqual(await waiting, { value: undefined, done: true });
+    await assert.rejects(soon("the wait ends", Promise.all(waits)), { code: "ABORTED" });
+    gate.signal(1);
+    await synchronize();
   });
 
   it("gives its slot back and ends the channel if it is aborted while it waits", async () => {

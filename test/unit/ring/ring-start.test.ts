@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
+import { control } from "../../../src/ring/channel-layout.js";
 import type { RingReader } from "../../../src/ring/ring-reader.js";
 import { plainMessage, RingRig } from "../../support/ring/ring-rig.js";
-import { dieAt } from "../../support/ring/shared-accesses.js";
+import { dieAt, eachAccess } from "../../support/ring/shared-accesses.js";
 
 const corrupt = (error: unknown) => hasCode(error, "CHANNEL_CORRUPT");
 
@@ -102,4 +103,30 @@ describe("messages that a reader loses before its first one", () => {
       assert.throws(() => rig.attach({ lossy: true }), corrupt);
     }
   });
+});
+
+describe("a reader that attaches", () => {
+  for (const accesses of [1, 2, 3]) {
+    it(`needs few steps, whatever the words say during ${accesses} of its accesses`, () => {
+      for (let at = 0, isReached = true; isReached; at += 1) {
+        isReached = false;
+        const rig = new RingRig({ slots: 4 });
+        rig.puts(9);
+        const words = new BigInt64Array(rig.memory.control);
+        const { published, limit } = rig.control;
+        const before = (count: number) => {
+          assert.ok(count < 1000, "it goes on and on");
+          if (count === at) isReached = true;
+          const lies = count >= at && count < at + accesses;
+          words[control.published / 8] = BigInt(lies ? 2 ** 52 : published);
+          words[control.limit / 8] = BigInt(lies ? 2 ** 52 : limit);
+        };
+        try {
+          eachAccess(before, () => rig.attach({ lossy: true }));
+        } catch (error) {
+          if (!corrupt(error)) throw error;
+        }
+      }
+    });
+  }
 });

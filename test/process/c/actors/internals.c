@@ -4,6 +4,9 @@
  * tested exactly. Input and output are lines; bytes are in hexadecimal.
  *   internals json                        for each text: its strings, or null if it is not JSON
  *   internals succeeds SLOTS META FIRST   for each control file: how the next writer goes on
+ *   internals attaches SLOTS META FIRST FROM MODE   for each control file: where a reader begins
+ *   internals takes SLOTS META LIMIT      what a lossy reader at position 0 takes of each control file,
+ *                                         once that is its limit
  *   internals loans MS                    how long a loan takes by this clock, if its reader gives
  *                                         the slot back late and its stream never does
  */
@@ -122,6 +125,48 @@ static void succeed_lines(int64_t slots, uint32_t meta_bytes_max, int64_t first_
   }
 }
 
+static void attach_lines(int64_t slots, uint32_t meta_bytes_max, int64_t first_position,
+                         const char *from, bool lossy) {
+  cuda_ipc_error error;
+  size_t length;
+  char *bytes;
+  while ((bytes = next_line(&length)) != NULL) {
+    struct cuda_ipc_page page = {.lease = 1};
+    cuda_ipc_reader reader = {.page = &page, .lossy = lossy, .ring = {.lease = {.lease = 1}}};
+    struct ring *ring = &reader.ring;
+    ring->slots = slots;
+    ring->header_stride = header_stride_of(meta_bytes_max);
+    ring->first_position = first_position;
+    ring->control = (struct cuda_ipc_control *)bytes;
+    if (attach(&reader, from, &error) != 0) printf("[\"%s\"]\n", error.code);
+    else printf("[\"OK\",%lld]\n", (long long)reader.next);
+    free(bytes);
+  }
+}
+
+static void take_lines(int64_t slots, uint32_t meta_bytes_max, int64_t limit) {
+  cuda_ipc_error error;
+  cuda_ipc_message message;
+  size_t length;
+  char *bytes;
+  while ((bytes = next_line(&length)) != NULL) {
+    uint8_t is_taken[64] = {0};
+    struct cuda_ipc_page page = {.lease = 1};
+    cuda_ipc_reader reader = {.page = &page, .lossy = true, .is_taken = is_taken, .expected = -1,
+                              .ring = {.lease = {.lease = 1}, .slots = slots}};
+    struct ring *ring = &reader.ring;
+    ring->slot_bytes = 64;
+    ring->meta_bytes_max = meta_bytes_max;
+    ring->header_stride = header_stride_of(meta_bytes_max);
+    ring->message.item_bytes = 1;
+    ring->control = (struct cuda_ipc_control *)bytes;
+    STORE(&ring->control->limit, (uint64_t)limit);
+    int taken = take(&reader, &message, &error);
+    printf("[\"%s\"]\n", taken == TAKEN ? "OK" : taken == NOTHING ? "nothing" : error.code);
+    free(bytes);
+  }
+}
+
 static struct cuda_ipc_page *late_page;
 static long long released_at_us;
 
@@ -172,6 +217,11 @@ int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "json") == 0) parse_lines();
   else if (argc == 5 && strcmp(argv[1], "succeeds") == 0)
     succeed_lines(atoll(argv[2]), (uint32_t)atoi(argv[3]), atoll(argv[4]));
+  else if (argc == 7 && strcmp(argv[1], "attaches") == 0)
+    attach_lines(atoll(argv[2]), (uint32_t)atoi(argv[3]), atoll(argv[4]), argv[5],
+                 strcmp(argv[6], "lossy") == 0);
+  else if (argc == 5 && strcmp(argv[1], "takes") == 0)
+    take_lines(atoll(argv[2]), (uint32_t)atoi(argv[3]), atoll(argv[4]));
   else if (argc == 3 && strcmp(argv[1], "loans") == 0) say_loan(atoll(argv[2]));
   else return 2;
   return 0;

@@ -5,10 +5,12 @@ import { hasCode } from "../../../../src/base/errors.js";
 import { limits } from "../../../../src/base/limits.js";
 import { DeviceArray } from "../../../../src/gpu/arrays/device-array.js";
 import { Device } from "../../../../src/gpu/device.js";
-import { type Lane, Lanes } from "../../../../src/gpu/transfer/lanes.js";
+import type { Lane } from "../../../../src/gpu/transfer/lane.js";
+import { Lanes, laneCountMax } from "../../../../src/gpu/transfer/lanes.js";
 import { createFakeGpu } from "../../../support/fake-gpu.js";
 import { checkLeaks } from "../../../support/leak-check.js";
 import { type CountingDriver, createCountingDriver } from "../../../support/live-counts.js";
+import { soon } from "../../../support/until.js";
 
 const FOREVER = new Deadline("work", {}, Number.POSITIVE_INFINITY);
 
@@ -111,6 +113,65 @@ describe("Lanes", () => {
     goOn();
     await transfer;
     assert.equal(counting.counts().stagings, 0);
+  });
+
+  it("serve as many transfers as before after close(), each with new lanes", async () => {
+    await lanes.forEachPiece(limits.stagingBytes, FOREVER, async () => {});
+    lanes.close();
+    for (let count = 0; count <= laneCountMax(); count += 1) {
+      const transfer = lanes.forEachPiece(limits.stagingBytes, FOREVER, async () => {});
+      await soon("a lane for it", transfer);
+    }
+    assert.equal(counting.counts().stagings, 0);
+  });
+
+  describe("that are all busy", () => {
+    const waitUntilAborted = () => {
+      let goOn: () => void = () => {};
+      const held = new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      const busy = Array.from({ length: laneCountMax() }, () =>
+        lanes.forEachPiece(limits.stagingBytes, FOREVER, () => held),
+      );
+      const controller = new AbortController();
+      const { signal } = controller;
+      const deadline = new Deadline("work", { signal }, Number.POSITIVE_INFINITY);
+      const waiting = lanes.forEachPiece(3 * limits.stagingBytes, deadline, async () => {});
+      return { goOn, busy: Promise.all(busy), waiting, abort: () => controller.abort() };
+    };
+
+    it("are waited for until the deadline", async () => {
+      const { goOn, busy, waiting, abort } = waitUntilAborted();
+      const late = lanes.forEachPiece(1, new Deadline("work", { timeoutMs: 1 }, 0), async () => {});
+      setImmediate(abort);
+      try {
+        await Promise.all([
+          assert.rejects(soon("the abort", waiting), { code: "ABORTED" }),
+          assert.rejects(soon("the timeout", late), { code: "TIMEOUT" }),
+        ]);
+      } finally {
+        goOn();
+      }
+      await busy;
+    });
+
+    it("are given back if they come at the moment of an abort", async () => {
+      const outcomes = new Set<string>();
+      for (let ticks = 0; ticks < 12; ticks += 1) {
+        const { goOn, busy, waiting, abort } = waitUntilAborted();
+        const outcome = waiting.then(
+          () => "done",
+          (error: unknown) => (hasCode(error, "ABORTED") ? "aborted" : String(error)),
+        );
+        goOn();
+        for (let tick = 0; tick < ticks; tick += 1) await null;
+        abort();
+        outcomes.add(await soon("its end", outcome));
+        await busy;
+      }
+      assert.deepEqual([...outcomes].sort(), ["aborted", "done"]);
+    });
   });
 
   it("do nothing for an empty transfer", async () => {
