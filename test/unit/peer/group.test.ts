@@ -5,6 +5,7 @@ import { Deadline } from "../../../src/base/deadline.js";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
+import { ownIdentity } from "../../../src/os/process-identity.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { Group, type GroupOptions } from "../../../src/peer/group.js";
 import { joinHost } from "../../../src/peer/group-formation.js";
@@ -199,6 +200,16 @@ describe("Group", () => {
       code("TIMEOUT", new RegExp(`; rank 0 \\(process ${process.pid}\\) waits for other members`)),
     );
     await soon("the group forms", Promise.all([zero, join(1, 3), join(2, 3)]));
+  });
+
+  it("gives the rank of a member that hangs up just as it completes the group to another", async () => {
+    const zero = join(0, 2, { timeoutMs: 10_000 });
+    const socket = SeqpacketSocket.connect(runtime.file("group-test.sock"));
+    const { pid, startTicks, pidNamespace } = ownIdentity();
+    const member = { pid, startTicks, pidNamespace };
+    socket.trySend(Buffer.from(JSON.stringify({ v: 1, op: "join", rank: 1, size: 2, member })));
+    socket.close();
+    await soon("the group forms", Promise.all([zero, join(1, 2, { timeoutMs: 10_000 })]));
   });
 
   it("breaks for all, for good, if a member times out or its signal aborts", async () => {
