@@ -54,7 +54,6 @@ export class ClientLink {
   #filling: Call | undefined;
   #lastNumber = 0;
   #process: string | undefined;
-  /** The worker accepts no more requests. */
   #isLeaving = false;
 
   /** Takes over both channels. */
@@ -81,6 +80,11 @@ export class ClientLink {
     if (machine !== undefined) return `${this.worker} on machine "${machine}"`;
     this.#process ??= await processOf(hub, replies.label);
     return this.#process ?? this.worker;
+  }
+
+  /** The worker accepts no more requests. The link ends once it has answered those it began. */
+  get isLeaving(): boolean {
+    return this.#isLeaving;
   }
 
   get hasRoom(): boolean {

@@ -71,10 +71,9 @@ export class ServiceClient {
     this.#hub = hub;
     this.#plan = clientPlan(options);
     this.#search = new WorkerSearch(hub, name, options, {
-      isNeeded: () => this.#waiting.size > 0 && this.#links.size < this.#plan.workersMax,
+      isNeeded: () => this.#waiting.size > 0 && this.#mayUseMore,
       wants: (worker) =>
-        this.#links.size < this.#plan.workersMax &&
-        ![...this.#links].some((link) => link.worker === worker),
+        this.#mayUseMore && ![...this.#links].some((link) => link.worker === worker),
       farWorkers: () => [...this.#links].filter((link) => link.isFar).map((link) => link.worker),
       onLink: (channels) => this.#onLink(channels),
       onFailure: (error) => this.#onNoHub(error),
@@ -176,6 +175,12 @@ export class ServiceClient {
     this.#lingering.delete(link);
   }
 
+  /** A worker that accepts no more requests must not keep the client from another one. */
+  get #mayUseMore(): boolean {
+    const used = [...this.#links].filter((link) => !link.isLeaving);
+    return used.length < this.#plan.workersMax;
+  }
+
   #onLink(channels: ClientChannels): void {
     const link = new ClientLink(channels, this);
     this.#links.add(link);
@@ -185,7 +190,7 @@ export class ServiceClient {
 
   /** Requests that have a worker go on without a hub. */
   #onNoHub(error: CudaIpcError): void {
-    if (this.#links.size > 0) return;
+    if ([...this.#links].some((link) => !link.isLeaving)) return;
     for (const { reject } of this.#waiting) reject(error);
     this.#waiting.clear();
   }

@@ -66,4 +66,18 @@ describe("a client that searches for workers", () => {
     await watch.disconnect(found?.session ?? 0);
     await told;
   });
+
+  it("finds another worker for a request that was refused, although it may use only one", async () => {
+    const client = await rig.client({ workersMax: 1 });
+    const leaving = await rig.worker({ depth: 2 });
+    const begun = asked(client, { op: "hold", id: 1 });
+    assert.deepEqual(await leaving.says(), { began: 1 });
+    const refused = ask(client, { id: 2 });
+    await until("it waits", async () => (await rig.facts(leaving)).waiting === 1);
+    const other = await rig.worker();
+    leaving.goOn("close");
+    assert.equal((await refused).pid, other.pid);
+    leaving.goOn("release");
+    (await begun).release();
+  });
 });
