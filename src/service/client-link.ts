@@ -286,9 +286,18 @@ export class ClientLink {
     this.#calls.clear();
     // Replies that are held were answered and belong to the caller, so their channel stays open.
     const settle = () => (this.#window.held === 0 ? this.#settle() : undefined);
-    const { requests } = this.#channels;
     const told = calls.map((call) => () => tell(call));
-    releaseAll([() => requests.close(), () => this.#events.onEnd(this), settle, ...told]);
+    const close = () => this.#closeRequests();
+    releaseAll([close, () => this.#events.onEnd(this), settle, ...told]);
+  }
+
+  /** The stream of a lost device refuses the slot that is being filled. The callback is told. */
+  #closeRequests(): void {
+    try {
+      this.#channels.requests.close();
+    } catch (error) {
+      if (!hasCode(error, "DEVICE_LOST")) throw error;
+    }
   }
 
   #settle(): void {
