@@ -137,7 +137,13 @@ export class ClientLink {
   close(): void {
     const closed = () =>
       new CudaIpcError("CLOSED", "Cannot wait for a reply: the service client was closed");
-    releaseAll([() => this.#end((call) => call.fail(closed())), () => this.#settle()]);
+    // Its callback may never end.
+    const filling = this.#filling;
+    releaseAll([
+      () => this.#end((call) => call.fail(closed())),
+      () => filling?.fail(closed()),
+      () => this.#settle(),
+    ]);
   }
 
   async #fill(call: Call, deadline: Deadline): Promise<void> {

@@ -105,3 +105,28 @@ describe("close() of a service", () => {
     }
   });
 });
+
+describe("close() of a client", () => {
+  let rig: ServiceRig;
+  checkLeaks(async () => rig[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    rig = await ServiceRig.start();
+  });
+
+  it("fails a request whose callback never ends", async () => {
+    await rig.worker();
+    const client = connectService(await rig.connect(), SERVICE);
+    let fills = 0;
+    const waiting = client.request(
+      () => {
+        fills += 1;
+        return new Promise(() => {});
+      },
+      { timeoutMs: Number.POSITIVE_INFINITY },
+    );
+    const failed = assert.rejects(soon("it fails", waiting, DEADLINE_MS), { code: "CLOSED" });
+    await until("it is being filled", () => fills > 0);
+    await client.close();
+    await failed;
+  });
+});
