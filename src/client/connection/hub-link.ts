@@ -87,10 +87,13 @@ export class HubLink {
   }
 
   /**
-   * Calls the listener once if the link ends other than by `close`. No reconnection follows.
+   * Calls the listener once if the link ends, or has ended, other than by `close`. No reconnection
+   * follows.
    */
   onEnd(listener: (reason: CudaIpcError) => void): () => void {
-    return this.#onEnd.add(listener);
+    const remove = this.#onEnd.add(listener);
+    if (this.#ended !== undefined) queueMicrotask(() => this.#tellEnd());
+    return remove;
   }
 
   /** Calls the listener after each reconnection. */
@@ -308,7 +311,13 @@ export class HubLink {
     this.#waiters.reject(reason);
     this.#leases.clear();
     if (reason.code !== "CLOSED") points.hubLost.publish({ socketPath: this.socketPath, reason });
-    this.#onEnd.call(reason);
+    this.#tellEnd();
+  }
+
+  #tellEnd(): void {
+    if (this.#ended === undefined || this.#ended.code === "CLOSED") return;
+    this.#onEnd.call(this.#ended);
+    this.#onEnd.clear();
   }
 }
 

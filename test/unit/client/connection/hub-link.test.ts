@@ -86,6 +86,22 @@ describe("a listener", () => {
     assert.equal(await soon("it is thrown", thrown), mistake);
   });
 
+  it("of the end is called, once, although the end came before it", async () => {
+    using r = rig();
+    await using hub = await join(r, { reconnect: false });
+    let early = 0;
+    const ended = new Promise((resolve) => hub.onEnd(resolve));
+    hub.onEnd(() => {
+      early += 1;
+    });
+    r.scripted.latest.hangUp();
+    const reason = await soon("it ends", ended);
+    const off = hub.onEnd(() => assert.fail("told after it was removed"));
+    off();
+    const told = await soon("it is told", new Promise((resolve) => hub.onEnd(resolve)), 5000);
+    assert.deepEqual([told, early], [reason, 1]);
+  });
+
   it("of the end is not called after it was removed", async () => {
     using r = rig();
     await using hub = await join(r, { reconnect: false });
