@@ -148,9 +148,10 @@ export class HubLink {
    * Keeps this lease over all connections until it is released. Takes over its memory, unless it
    * throws. Call it right after the answer: the hub takes back every lease that the next connection
    * does not name.
-   * @throws INVALID_MESSAGE
+   * @throws INVALID_MESSAGE; DISCONNECTED if the hub ended the session right after the answer
    */
   hold(held: HeldLease): void {
+    if (hasCode(this.#ended, "DISCONNECTED")) throw this.#ended;
     this.#leases.add(held);
   }
 
