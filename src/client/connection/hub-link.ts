@@ -288,6 +288,8 @@ export class HubLink {
     } catch (error) {
       // Not a failure: the goodbye is in the hub's socket, and is read once the hub continues.
       if (hasCode(error, "TIMEOUT")) return true;
+      // The hub reads nothing, and too many messages wait for it already.
+      if (hasCode(error, "LIMIT_EXCEEDED")) return false;
       throw error;
     }
   }

@@ -6,6 +6,7 @@ import type { Hub } from "../../../../src/client/hub.js";
 import type { SharedArray } from "../../../../src/client/objects/shared-array.js";
 import { endTimelineOfDead } from "../../../../src/gpu/order/dead-timeline.js";
 import { createMemoryFile, reopenReadOnly } from "../../../../src/os/memory-file.js";
+import { PacketChannel } from "../../../../src/os/packet-channel.js";
 import { checkLeaks } from "../../../support/leak-check.js";
 import { hostArray } from "../../../support/messages.js";
 import {
@@ -473,6 +474,20 @@ describe("the end of a link", () => {
     const waiting = hub.list();
     await hub.close();
     await assert.rejects(waiting, code("CLOSED"));
+  });
+});
+
+describe("a link that is closed while its hub reads nothing", () => {
+  checkLeaks();
+
+  it("ends although no further message can wait for the hub", async (t) => {
+    using r = rig();
+    const hub = await join(r);
+    const full = t.mock.method(PacketChannel.prototype, "send", () => {
+      throw new CudaIpcError("LIMIT_EXCEEDED", "Cannot send a message: too many already wait");
+    });
+    await soon("it is closed", hub.close());
+    assert.ok(full.mock.callCount() > 0);
   });
 });
 
