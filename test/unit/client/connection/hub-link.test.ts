@@ -4,6 +4,7 @@ import { hasCode } from "../../../../src/base/errors.js";
 import { type ConnectOptions, connect } from "../../../../src/client/connect.js";
 import type { Hub } from "../../../../src/client/hub.js";
 import type { SharedArray } from "../../../../src/client/objects/shared-array.js";
+import { Device } from "../../../../src/gpu/device.js";
 import { endTimelineOfDead } from "../../../../src/gpu/order/dead-timeline.js";
 import { createMemoryFile, reopenReadOnly } from "../../../../src/os/memory-file.js";
 import { PacketChannel } from "../../../../src/os/packet-channel.js";
@@ -386,6 +387,19 @@ describe("a client whose hub has lost leases", () => {
   });
 });
 
+describe("a hub that was closed", () => {
+  checkLeaks();
+
+  it("opens no device for an object that replaces another", async (t) => {
+    using r = rig();
+    const hub = await join(r);
+    await hub.close();
+    const open = t.mock.method(Device, "open");
+    const values = Uint8Array.of(1);
+    await assert.rejects(hub.put("late", values, { replace: true }), code("CLOSED"));
+    assert.equal(open.mock.callCount(), 0);
+  });
+});
 describe("the end of a link", () => {
   checkLeaks();
 
