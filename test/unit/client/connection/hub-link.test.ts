@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "../../../../src/base/errors.js";
+import type { WaitOptions } from "../../../../src/base/deadline.js";
+import { CudaIpcError, hasCode } from "../../../../src/base/errors.js";
 import { type ConnectOptions, connect } from "../../../../src/client/connect.js";
 import type { Hub } from "../../../../src/client/hub.js";
 import type { SharedArray } from "../../../../src/client/objects/shared-array.js";
@@ -400,6 +401,30 @@ describe("a hub that was closed", () => {
     assert.equal(open.mock.callCount(), 0);
   });
 });
+
+describe("a create of several requests", () => {
+  checkLeaks();
+  const late: Script = ({ id }, connection) => {
+    setTimeout(() => connection.reply(id, { object: 7, lease: 8 }), 100);
+    return undefined;
+  };
+
+  for (const [what, create] of [
+    ["a channel", (hub, wait) => hub.createChannel("late", { ...ITEM, ...wait })],
+    ["a timeline", (hub, wait) => hub.createTimeline("late", wait)],
+  ] as readonly (readonly [string, (hub: Hub, wait: WaitOptions) => Promise<unknown>])[]) {
+    it(`of ${what} keeps one limit`, async () => {
+      using r = rig(obliging({ create: late, publish: () => undefined }));
+      await using hub = await join(r);
+      await assert.rejects(create(hub, { timeoutMs: 800 }), {
+        code: "TIMEOUT",
+        message: /^Cannot create "late": not done within 800 ms/,
+      });
+      assert.ok(r.scripted.latest.ops.includes("publish"));
+    });
+  }
+});
+
 describe("the end of a link", () => {
   checkLeaks();
 
