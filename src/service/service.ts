@@ -299,11 +299,14 @@ export async function serve<Q extends DType, R extends DType>(
 }
 
 /** Aborts the request's signal when its deadline passes. */
-function deadlineTimer(request: ServiceRequest): NodeJS.Timeout | undefined {
-  if (request.deadlineMicros === undefined) return undefined;
-  const giveUp = () => request.giveUp("TIMEOUT", "its deadline has passed");
+function giveUpLate(work: Pick<Work<DType, DType>, "request" | "timer">): void {
+  const { request } = work;
+  if (request.deadlineMicros === undefined) return;
   const remainingMs = Math.max(0, request.deadlineMicros - monotonicMicros()) / 1000;
-  return setTimeout(giveUp, Math.min(remainingMs, TIMER_MS_MAX));
+  const isLong = remainingMs > TIMER_MS_MAX;
+  const onTime = () =>
+    isLong ? giveUpLate(work) : request.giveUp("TIMEOUT", "its deadline has passed");
+  work.timer = setTimeout(onTime, isLong ? TIMER_MS_MAX : remainingMs);
 }
 
 function isLate({ deadlineMicros }: ServiceRequest): boolean {
