@@ -107,7 +107,7 @@ export class Group {
       // WHY nothing is awaited from here to the barrier: once rank 0 has told the members that the
       // group is complete, each must either arrive at the first barrier or be seen to have died or
       // given up.
-      scope.own(words, leave);
+      scope.own(words, (words) => words.leave());
       scope.defer(() => closeFds([...pidfds.values()]));
       const watches = scope.own(MemberWatches.open(members, rank, pidfds), (watches) =>
         watches.close(),
@@ -299,17 +299,11 @@ async function assemble(
   try {
     return { words, ...(await host.assemble(memory, deadline)) };
   } catch (error) {
-    leave(words);
+    words.leave();
     throw error;
   } finally {
     memory.close();
   }
-}
-
-/** Some members may know already that the group is complete, and wait for this one. */
-function leave(words: GroupWords): void {
-  words.end({ barrier: 1, reason: "left", rank: words.rank });
-  words.close();
 }
 
 function encodeValue(attempt: string, value: unknown): Uint8Array {

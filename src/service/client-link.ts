@@ -5,7 +5,6 @@
  */
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { defaults } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
@@ -19,6 +18,7 @@ import { LinkWindow } from "./link-window.js";
 import type { ServiceFacts } from "./service-facts.js";
 import { ServiceMessage, SlotToFill } from "./service-message.js";
 import { Turns } from "./turns.js";
+import { processOf } from "./worker-process.js";
 
 export interface ClientChannels {
   readonly worker: string;
@@ -308,20 +308,5 @@ export class ClientLink {
 
   #settle(): void {
     releaseAll([() => this.#channels.replies.close(), () => this.#events.onSettled(this)]);
-  }
-}
-
-/**
- * @param replies the name of the worker's reply channel
- * @returns undefined if the hub does not answer at once
- */
-async function processOf(hub: Hub, replies: string): Promise<string | undefined> {
-  try {
-    const { holders } = await hub.inspect(replies, { timeoutMs: defaults.explanationMs });
-    const worker = holders.find(({ access }) => access === "owner");
-    return worker === undefined ? undefined : `process ${worker.pid}, ${worker.program}`;
-  } catch {
-    // This only adds detail to another error.
-    return undefined;
   }
 }

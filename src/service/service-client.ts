@@ -3,18 +3,11 @@
  * another one if none here has room, and to another worker if that one dies or leaves. Requests
  * that no worker has room for wait in order.
  */
-import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
-import {
-  checkFunction,
-  checkShape,
-  integer,
-  optionsOf,
-  waitChecks,
-} from "../base/option-checks.js";
+import { checkFunction } from "../base/option-checks.js";
 import { releaseAll } from "../base/scope.js";
-import type { Meta } from "../channel/message-meta.js";
 import type { Hub } from "../client/hub.js";
 import type { Ask, FillRequest, Outcome } from "./client-call.js";
 import { type ClientChannels, ClientLink } from "./client-link.js";
@@ -26,25 +19,11 @@ import {
   type ClientPlan,
   type ConnectServiceOptions,
   checkHub,
+  checkRequest,
   clientPlan,
+  type RequestOptions,
 } from "./service-options.js";
 import { WorkerSearch } from "./worker-search.js";
-
-export interface RequestOptions extends WaitOptions {
-  /** Bytes, or a JSON value. */
-  readonly meta?: Meta | undefined;
-  /** The shape of a request that does not fill its slot. */
-  readonly shape?: readonly number[] | undefined;
-  /** The size in bytes of a request that does not fill its slot. */
-  readonly byteLength?: number | undefined;
-}
-
-const checkRequest = optionsOf<RequestOptions>("request()", {
-  ...waitChecks,
-  meta: () => {},
-  shape: checkShape,
-  byteLength: integer(0),
-});
 
 interface Waiter {
   readonly resolve: (link: ClientLink) => void;

@@ -18,7 +18,7 @@ import { points } from "../client-diagnostics.js";
 import { type HeldLease, HeldLeases } from "./held-leases.js";
 import type { Answer, Fields, HubConnection } from "./hub-connection.js";
 import { type HubTarget, tryConnect } from "./reach-hub.js";
-import { isFinal, Reconnection } from "./reconnection.js";
+import { asReason, isFinal, Reconnection } from "./reconnection.js";
 import { Waiters } from "./waiters.js";
 
 /** The outcome of a reconnect. */
@@ -86,14 +86,10 @@ export class HubLink {
     return this.#session;
   }
 
-  /**
-   * Calls the listener once if the link ends, or has ended, other than by `close`. No reconnection
-   * follows.
-   */
+  /** Calls the listener once if the link ends, or has ended, other than by `close`. */
   onEnd(listener: (reason: CudaIpcError) => void): () => void {
-    const remove = this.#onEnd.add(listener);
     if (this.#ended !== undefined) queueMicrotask(() => this.#tellEnd());
-    return remove;
+    return this.#onEnd.add(listener);
   }
 
   /** Calls the listener after each reconnection. */
@@ -288,8 +284,7 @@ export class HubLink {
     } catch (error) {
       // Not a failure: the goodbye is in the hub's socket, and is read once the hub continues.
       if (hasCode(error, "TIMEOUT")) return true;
-      // The hub reads nothing, and too many messages wait for it already.
-      if (hasCode(error, "LIMIT_EXCEEDED")) return false;
+      if (hasCode(error, "LIMIT_EXCEEDED")) return false; // Too many messages wait for the hub.
       throw error;
     }
   }
@@ -322,11 +317,4 @@ export class HubLink {
     this.#onEnd.call(this.#ended);
     this.#onEnd.clear();
   }
-}
-
-function asReason(error: unknown, socketPath: string): CudaIpcError {
-  if (error instanceof CudaIpcError) return error;
-  return new CudaIpcError("HUB_GONE", `The connection to the hub at ${socketPath} has ended`, {
-    cause: error,
-  });
 }

@@ -28,6 +28,14 @@ export function isFinal(reason: unknown): boolean {
   return reason instanceof Farewell || (reason instanceof CudaIpcError && FINAL.has(reason.code));
 }
 
+/** Why a link ends that was looking for a hub. */
+export function asReason(error: unknown, socketPath: string): CudaIpcError {
+  if (error instanceof CudaIpcError) return error;
+  return new CudaIpcError("HUB_GONE", `The connection to the hub at ${socketPath} has ended`, {
+    cause: error,
+  });
+}
+
 export class Reconnection {
   readonly #target: HubTarget;
   readonly #timeoutMs: number;
