@@ -115,15 +115,15 @@ export class Deadline {
         onGiveUp();
       };
       const onAbort = () => giveUp(this.aborted());
+      const waitOn = () => {
+        const { remainingMs } = this;
+        const onTime = remainingMs > MAX_TIMER_MS ? waitOn : () => giveUp(this.timedOut());
+        timer = setTimeout(onTime, Math.min(remainingMs, MAX_TIMER_MS));
+      };
       if (this.signal?.aborted) onAbort();
       else {
         this.signal?.addEventListener("abort", onAbort);
-        if (this.#endMs !== Number.POSITIVE_INFINITY) {
-          timer = setTimeout(
-            () => giveUp(this.timedOut()),
-            Math.min(this.remainingMs, MAX_TIMER_MS),
-          );
-        }
+        if (this.#endMs !== Number.POSITIVE_INFINITY) waitOn();
       }
       // WHY always: the process would end if the promise failed later and nobody handled that.
       promise.then(

@@ -74,8 +74,9 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Calls the listener once if the client looks for no hub any more: `reason` says why. Mapped
-   * memory stays usable. Returns a function that removes the listener.
+   * Calls the listener once if the client looks for no hub any more: `reason` says why. If that is
+   * so already, it is called soon. Mapped memory stays usable. Returns a function that removes the
+   * listener.
    */
   onEnd(listener: (reason: CudaIpcError) => void): () => void {
     return this.#link.onEnd(listener);

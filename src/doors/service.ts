@@ -6,13 +6,13 @@ export type { ReplyOptions, ReplySlot } from "../service/reply-slot.js";
 export { type Service, type ServiceHandler, serve } from "../service/service.js";
 export {
   connectService,
-  type RequestOptions,
   type ServiceClient,
 } from "../service/service-client.js";
 export type { ServiceMessage, ServiceRequest, SlotToFill } from "../service/service-message.js";
 export type {
   ConnectServiceOptions,
   MessageOptions,
+  RequestOptions,
   ServeOptions,
 } from "../service/service-options.js";
 

@@ -85,10 +85,13 @@ export class GroupHost {
    * pidfds of the others, which the caller closes.
    */
   async assemble(memory: OwnedFd, deadline: Deadline): Promise<Pick<Joined, "members" | "pidfds">> {
-    const complete = new Promise<void>((resolve) => {
-      this.#complete = resolve;
-    });
-    if (this.#admitted.size < this.#address.size - 1) await deadline.race(complete, () => {});
+    // WHY again: a member may hang up in the same turn in which the last one has joined.
+    while (this.#admitted.size < this.#address.size - 1) {
+      const complete = new Promise<void>((resolve) => {
+        this.#complete = resolve;
+      });
+      await deadline.race(complete, () => {});
+    }
     const others = [...this.#admitted.values()].sort((one, other) => one.rank - other.rank);
     const { pid, startTicks, pidNamespace } = ownIdentity();
     const members = [{ pid, startTicks, pidNamespace }, ...others.map(({ member }) => member)];

@@ -148,6 +148,12 @@ export class GroupWords {
     return this.#slot(rank, barrier, Number(byteLength)).slice();
   }
 
+  /** Closes it before the first barrier, at which other members may wait already. */
+  leave(): void {
+    this.end({ barrier: 1, reason: "left", rank: this.rank });
+    this.close();
+  }
+
   close(): void {
     this.#open = false;
     this.#mapping.close();

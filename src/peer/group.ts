@@ -107,7 +107,7 @@ export class Group {
       // WHY nothing is awaited from here to the barrier: once rank 0 has told the members that the
       // group is complete, each must either arrive at the first barrier or be seen to have died or
       // given up.
-      scope.own(words, (words) => words.close());
+      scope.own(words, (words) => words.leave());
       scope.defer(() => closeFds([...pidfds.values()]));
       const watches = scope.own(MemberWatches.open(members, rank, pidfds), (watches) =>
         watches.close(),
@@ -299,7 +299,7 @@ async function assemble(
   try {
     return { words, ...(await host.assemble(memory, deadline)) };
   } catch (error) {
-    words.close();
+    words.leave();
     throw error;
   } finally {
     memory.close();

@@ -5,7 +5,6 @@
  */
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { defaults } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
@@ -19,6 +18,7 @@ import { LinkWindow } from "./link-window.js";
 import type { ServiceFacts } from "./service-facts.js";
 import { ServiceMessage, SlotToFill } from "./service-message.js";
 import { Turns } from "./turns.js";
+import { processOf } from "./worker-process.js";
 
 export interface ClientChannels {
   readonly worker: string;
@@ -54,7 +54,6 @@ export class ClientLink {
   #filling: Call | undefined;
   #lastNumber = 0;
   #process: string | undefined;
-  /** The worker accepts no more requests. */
   #isLeaving = false;
 
   /** Takes over both channels. */
@@ -81,6 +80,11 @@ export class ClientLink {
     if (machine !== undefined) return `${this.worker} on machine "${machine}"`;
     this.#process ??= await processOf(hub, replies.label);
     return this.#process ?? this.worker;
+  }
+
+  /** The worker accepts no more requests. The link ends once it has answered those it began. */
+  get isLeaving(): boolean {
+    return this.#isLeaving;
   }
 
   get hasRoom(): boolean {
@@ -133,7 +137,13 @@ export class ClientLink {
   close(): void {
     const closed = () =>
       new CudaIpcError("CLOSED", "Cannot wait for a reply: the service client was closed");
-    releaseAll([() => this.#end((call) => call.fail(closed())), () => this.#settle()]);
+    // Its callback may never end.
+    const filling = this.#filling;
+    releaseAll([
+      () => this.#end((call) => call.fail(closed())),
+      () => filling?.fail(closed()),
+      () => this.#settle(),
+    ]);
   }
 
   async #fill(call: Call, deadline: Deadline): Promise<void> {
@@ -282,27 +292,21 @@ export class ClientLink {
     this.#calls.clear();
     // Replies that are held were answered and belong to the caller, so their channel stays open.
     const settle = () => (this.#window.held === 0 ? this.#settle() : undefined);
-    const { requests } = this.#channels;
     const told = calls.map((call) => () => tell(call));
-    releaseAll([() => requests.close(), () => this.#events.onEnd(this), settle, ...told]);
+    const close = () => this.#closeRequests();
+    releaseAll([close, () => this.#events.onEnd(this), settle, ...told]);
+  }
+
+  /** The stream of a lost device refuses the slot that is being filled. The callback is told. */
+  #closeRequests(): void {
+    try {
+      this.#channels.requests.close();
+    } catch (error) {
+      if (!hasCode(error, "DEVICE_LOST")) throw error;
+    }
   }
 
   #settle(): void {
     releaseAll([() => this.#channels.replies.close(), () => this.#events.onSettled(this)]);
-  }
-}
-
-/**
- * @param replies the name of the worker's reply channel
- * @returns undefined if the hub does not answer at once
- */
-async function processOf(hub: Hub, replies: string): Promise<string | undefined> {
-  try {
-    const { holders } = await hub.inspect(replies, { timeoutMs: defaults.explanationMs });
-    const worker = holders.find(({ access }) => access === "owner");
-    return worker === undefined ? undefined : `process ${worker.pid}, ${worker.program}`;
-  } catch {
-    // This only adds detail to another error.
-    return undefined;
   }
 }

@@ -3,18 +3,11 @@
  * another one if none here has room, and to another worker if that one dies or leaves. Requests
  * that no worker has room for wait in order.
  */
-import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
-import {
-  checkFunction,
-  checkShape,
-  integer,
-  optionsOf,
-  waitChecks,
-} from "../base/option-checks.js";
+import { checkFunction } from "../base/option-checks.js";
 import { releaseAll } from "../base/scope.js";
-import type { Meta } from "../channel/message-meta.js";
 import type { Hub } from "../client/hub.js";
 import type { Ask, FillRequest, Outcome } from "./client-call.js";
 import { type ClientChannels, ClientLink } from "./client-link.js";
@@ -26,25 +19,11 @@ import {
   type ClientPlan,
   type ConnectServiceOptions,
   checkHub,
+  checkRequest,
   clientPlan,
+  type RequestOptions,
 } from "./service-options.js";
 import { WorkerSearch } from "./worker-search.js";
-
-export interface RequestOptions extends WaitOptions {
-  /** Bytes, or a JSON value. */
-  readonly meta?: Meta | undefined;
-  /** The shape of a request that does not fill its slot. */
-  readonly shape?: readonly number[] | undefined;
-  /** The size in bytes of a request that does not fill its slot. */
-  readonly byteLength?: number | undefined;
-}
-
-const checkRequest = optionsOf<RequestOptions>("request()", {
-  ...waitChecks,
-  meta: () => {},
-  shape: checkShape,
-  byteLength: integer(0),
-});
 
 interface Waiter {
   readonly resolve: (link: ClientLink) => void;
@@ -71,10 +50,9 @@ export class ServiceClient {
     this.#hub = hub;
     this.#plan = clientPlan(options);
     this.#search = new WorkerSearch(hub, name, options, {
-      isNeeded: () => this.#waiting.size > 0 && this.#links.size < this.#plan.workersMax,
+      isNeeded: () => this.#waiting.size > 0 && this.#mayUseMore,
       wants: (worker) =>
-        this.#links.size < this.#plan.workersMax &&
-        ![...this.#links].some((link) => link.worker === worker),
+        this.#mayUseMore && ![...this.#links].some((link) => link.worker === worker),
       farWorkers: () => [...this.#links].filter((link) => link.isFar).map((link) => link.worker),
       onLink: (channels) => this.#onLink(channels),
       onFailure: (error) => this.#onNoHub(error),
@@ -176,6 +154,12 @@ export class ServiceClient {
     this.#lingering.delete(link);
   }
 
+  /** A worker that accepts no more requests must not keep the client from another one. */
+  get #mayUseMore(): boolean {
+    const used = [...this.#links].filter((link) => !link.isLeaving);
+    return used.length < this.#plan.workersMax;
+  }
+
   #onLink(channels: ClientChannels): void {
     const link = new ClientLink(channels, this);
     this.#links.add(link);
@@ -185,7 +169,7 @@ export class ServiceClient {
 
   /** Requests that have a worker go on without a hub. */
   #onNoHub(error: CudaIpcError): void {
-    if (this.#links.size > 0) return;
+    if ([...this.#links].some((link) => !link.isLeaving)) return;
     for (const { reject } of this.#waiting) reject(error);
     this.#waiting.clear();
   }

@@ -2,10 +2,18 @@
 import type { DType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { defaults, limits } from "../base/limits.js";
-import { integer, nested, oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
+import {
+  checkShape,
+  integer,
+  nested,
+  oneOf,
+  optionsOf,
+  waitChecks,
+} from "../base/option-checks.js";
 import { shownValue } from "../base/shown-value.js";
 import { type ChannelOptions, channelChecks, channelShape } from "../channel/channel-options.js";
 import type { ChannelShape } from "../channel/channel-parts.js";
+import type { Meta } from "../channel/message-meta.js";
 import { sharingCheck } from "../client/call-checks.js";
 import { Hub } from "../client/hub.js";
 import type { SharingOptions } from "../client/hub-options.js";
@@ -115,6 +123,22 @@ const checkConnectService = optionsOf<ConnectServiceOptions>("connectService()",
   device: aDeviceName,
   stream: aStream,
   sharing: sharingCheck,
+});
+
+export interface RequestOptions extends WaitOptions {
+  /** Bytes, or a JSON value. */
+  readonly meta?: Meta | undefined;
+  /** The shape of a request that does not fill its slot. */
+  readonly shape?: readonly number[] | undefined;
+  /** The size in bytes of a request that does not fill its slot. */
+  readonly byteLength?: number | undefined;
+}
+
+export const checkRequest = optionsOf<RequestOptions>("request()", {
+  ...waitChecks,
+  meta: () => {},
+  shape: checkShape,
+  byteLength: integer(0),
 });
 
 /** The shape of both channels of each link of a worker. */

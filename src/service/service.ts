@@ -101,11 +101,17 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
   /**
    * Finishes running requests and refuses waiting ones, which clients then send to other workers. A
    * request that is not finished in time (30 s by default) is abandoned: its signal aborts, and its
-   * client sees a dead worker.
+   * client sees a dead worker. A further call waits for the first one, as long as its own options
+   * allow.
+   * @throws TIMEOUT, ABORTED from a further call
    */
   async close(options: WaitOptions = {}): Promise<void> {
     checkClose(options);
-    this.#closing ??= this.#close(this.#closeDeadline(options));
+    if (this.#closing !== undefined) {
+      const deadline = this.#closeDeadline(options, Number.POSITIVE_INFINITY);
+      return deadline.race(this.#closing, () => {});
+    }
+    this.#closing = this.#close(this.#closeDeadline(options, defaults.requestTimeoutMs));
     await this.#closing;
   }
 
@@ -122,7 +128,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     const work: Work<Q, R> = { link, request, timer: undefined };
     this.#queue.push(link, work);
     request.signal.addEventListener("abort", () => this.#drop(work), { once: true });
-    work.timer = deadlineTimer(request);
+    giveUpLate(work);
     this.#pump();
   }
 
@@ -144,9 +150,9 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     void this.#refuseWaiting();
   }
 
-  #closeDeadline(options: WaitOptions): Deadline {
+  #closeDeadline(options: WaitOptions, defaultTimeoutMs: number): Deadline {
     const why = () => `requests that still run: ${this.#running.size}`;
-    return new Deadline(`close service "${this.name}"`, options, defaults.requestTimeoutMs, why);
+    return new Deadline(`close service "${this.name}"`, options, defaultTimeoutMs, why);
   }
 
   #onTaken(requests: ChannelReader<Q>, replies: ChannelWriter<R>): void {
@@ -293,11 +299,14 @@ export async function serve<Q extends DType, R extends DType>(
 }
 
 /** Aborts the request's signal when its deadline passes. */
-function deadlineTimer(request: ServiceRequest): NodeJS.Timeout | undefined {
-  if (request.deadlineMicros === undefined) return undefined;
-  const giveUp = () => request.giveUp("TIMEOUT", "its deadline has passed");
+function giveUpLate(work: Pick<Work<DType, DType>, "request" | "timer">): void {
+  const { request } = work;
+  if (request.deadlineMicros === undefined) return;
   const remainingMs = Math.max(0, request.deadlineMicros - monotonicMicros()) / 1000;
-  return setTimeout(giveUp, Math.min(remainingMs, TIMER_MS_MAX));
+  const isLong = remainingMs > TIMER_MS_MAX;
+  const onTime = () =>
+    isLong ? giveUpLate(work) : request.giveUp("TIMEOUT", "its deadline has passed");
+  work.timer = setTimeout(onTime, isLong ? TIMER_MS_MAX : remainingMs);
 }
 
 function isLate({ deadlineMicros }: ServiceRequest): boolean {

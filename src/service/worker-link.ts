@@ -146,8 +146,11 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
     this.#turns.close(new CudaIpcError("PEER_GONE", `Cannot reply: ${found}`));
     for (const request of this.#underWay.values()) request.giveUp("PEER_GONE", found);
     this.#underWay.clear();
-    const tell = () => this.#events.onEnd(this);
-    releaseAll([() => this.#requests.close(), () => this.#replies.writer.close(), tell]);
+    releaseAll([
+      () => this.#requests.close(),
+      () => this.#giveBack(() => this.#replies.writer.close()),
+      () => this.#events.onEnd(this),
+    ]);
   }
 
   /** @throws CHANNEL_CORRUPT for a message that no client sends */

@@ -9,6 +9,7 @@ import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { GrowingPause } from "../base/pause.js";
 import type { Hub } from "../client/hub.js";
+import type { OfferedWorker } from "../wire/bridge-messages.js";
 import type { ObjectSummary } from "../wire/messages.js";
 import { claimOffer } from "./claim-offer.js";
 import type { ClientChannels } from "./client-link.js";
@@ -108,7 +109,7 @@ export class WorkerSearch {
         await this.#claim(offer, undefined);
         found = true;
       } catch (error) {
-        if (endsSearch(error)) throw error;
+        if (hasCode(error, "DEVICE_LOST")) throw error;
         // Another client was faster, or the worker is gone. Try the next worker.
         this.#found.refused(offer.worker, error);
       }
@@ -128,17 +129,19 @@ export class WorkerSearch {
       // WHY not longer: meanwhile no new worker of this machine is found.
       defaults.serviceClaimTimeoutMs,
     );
+    let offer: OfferedWorker | undefined;
     try {
       // WHY here: whoever uses one machine loads none of it.
       const { askForWorker } = await import("../client/connection/bridge-call.js");
       const except = this.#events.farWorkers().slice(0, limits.farWorkersMax);
-      const offer = await askForWorker(this.#hub.socketPath, this.#service, except, deadline);
+      offer = await askForWorker(this.#hub.socketPath, this.#service, except, deadline);
       this.#found.usable(ELSEWHERE);
       if (!this.#events.wants(offer.worker)) return false;
       await this.#claim(offer, offer.machine);
       return true;
     } catch (error) {
-      if (endsSearch(error)) throw error;
+      // Without an offer it is the bridge that refuses, whatever has happened to it.
+      if (offer !== undefined && hasCode(error, "DEVICE_LOST")) throw error;
       this.#found.refused(ELSEWHERE, error);
       return false;
     }
@@ -162,8 +165,13 @@ function namesHere(objects: readonly ObjectSummary[]): string[] {
   return objects.map(({ name }) => name).filter((name) => !far.has(name));
 }
 
+/**
+ * True for an error of a look that each later look would meet, too. Errors of one worker do not
+ * come here: a worker may be lost with an earlier hub.
+ */
 function endsSearch(error: unknown): error is CudaIpcError {
-  return (["CLOSED", "HUB_GONE", "DEVICE_LOST"] as const).some((code) => hasCode(error, code));
+  const codes = ["CLOSED", "HUB_GONE", "DISCONNECTED", "DEVICE_LOST"] as const;
+  return codes.some((code) => hasCode(error, code));
 }
 
 /** Workers whose errors the message quotes. The cause has all of them. */

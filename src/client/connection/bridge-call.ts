@@ -6,6 +6,7 @@ import type { Deadline } from "../../base/deadline.js";
 import type { ErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError, hasCode, SystemError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
+import { closeFds } from "../../os/foreign-fd.js";
 import { PeerLink, refusedBy } from "../../peer/peer-link.js";
 import {
   type BridgeRequest,
@@ -51,9 +52,9 @@ export async function pullName(
   try {
     signal?.throwIfAborted();
     let limit = deadline;
-    let packet = await link.request({ v: VERSION, op: "pull", name, wait }, limit);
+    let bytes = await ask(link, { v: VERSION, op: "pull", name, wait }, limit);
     for (;;) {
-      const reply = decodePeerMessage("the bridge's answer", pullReplySchema, packet.bytes);
+      const reply = decodePeerMessage("the bridge's answer", pullReplySchema, bytes);
       if (!reply.ok) throw refusal(reply);
       if (reply.state === "done") return reply;
       waiting = reply.state === "waiting" ? reply : undefined;
@@ -63,7 +64,7 @@ export async function pullName(
       }
       // A fetch takes as long as it takes, but a bridge that stands still must not hold us up.
       if (isFetching && !isLimited) limit = deadline.withTimeout(defaults.bridgeSilenceMs, silent);
-      packet = await link.request({ v: VERSION, op: "next" }, limit);
+      bytes = await ask(link, { v: VERSION, op: "next" }, limit);
     }
   } catch (error) {
     if (waiting === undefined || !hasCode(error, "TIMEOUT")) throw error;
@@ -89,7 +90,7 @@ export async function askForWorker(
 ): Promise<OfferedWorker> {
   using link = connectToBridge(hubSocketPath);
   const request: BridgeRequest = { v: VERSION, op: "worker", service, except: [...except] };
-  const { bytes } = await link.request(request, deadline);
+  const bytes = await ask(link, request, deadline);
   const reply = decodePeerMessage("the bridge's answer", workerReplySchema, bytes);
   if (!reply.ok) throw refusal(reply);
   return reply;
@@ -141,10 +142,21 @@ async function askPage(
   deadline: Deadline,
 ): Promise<BridgeStatus> {
   const page = after === undefined ? {} : { after };
-  const { bytes } = await link.request({ v: VERSION, op: "status", ...page }, deadline);
+  const bytes = await ask(link, { v: VERSION, op: "status", ...page }, deadline);
   const reply = decodePeerMessage("the bridge's answer", statusReplySchema, bytes);
   if (!reply.ok) throw refusedBy(reply);
   return reply;
+}
+
+/** Closes descriptors that come along: no answer of a bridge has any. */
+async function ask(
+  link: PeerLink,
+  request: BridgeRequest,
+  deadline: Deadline,
+): Promise<Uint8Array> {
+  const { bytes, fds } = await link.request(request, deadline);
+  closeFds(fds);
+  return bytes;
 }
 
 function connectToBridge(hubSocketPath: string): PeerLink {

@@ -20,6 +20,7 @@ import {
 } from "../../wire/messages.js";
 import { hubSilence, readReply } from "./hub-reply.js";
 import { checkHubUser } from "./hub-trust.js";
+import { KeepAlive } from "./keep-alive.js";
 
 export type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
 
@@ -73,7 +74,7 @@ export class HubConnection {
     deadline: Deadline,
     trusted: ReadonlySet<number>,
     session?: number,
-    referenced = true,
+    keepAlive = new KeepAlive(),
   ): Promise<HubConnection> {
     const socket = SeqpacketSocket.connect(socketPath);
     let connection: HubConnection;
@@ -85,8 +86,12 @@ export class HubConnection {
       socket.close();
       throw error;
     }
+    const greeted = {
+      ref: () => connection.setReferenced(true),
+      unref: () => connection.setReferenced(false),
+    };
+    keepAlive.hold(greeted);
     try {
-      if (!referenced) connection.setReferenced(false);
       const client = { version: packageVersion(), program };
       const thread = ownThread();
       const resume = session === undefined ? undefined : { session };
@@ -96,6 +101,8 @@ export class HubConnection {
     } catch (error) {
       connection.abandon();
       throw error;
+    } finally {
+      keepAlive.release(greeted);
     }
   }
 

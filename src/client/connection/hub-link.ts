@@ -18,7 +18,7 @@ import { points } from "../client-diagnostics.js";
 import { type HeldLease, HeldLeases } from "./held-leases.js";
 import type { Answer, Fields, HubConnection } from "./hub-connection.js";
 import { type HubTarget, tryConnect } from "./reach-hub.js";
-import { isFinal, Reconnection } from "./reconnection.js";
+import { asReason, isFinal, Reconnection } from "./reconnection.js";
 import { Waiters } from "./waiters.js";
 
 /** The outcome of a reconnect. */
@@ -86,10 +86,9 @@ export class HubLink {
     return this.#session;
   }
 
-  /**
-   * Calls the listener once if the link ends other than by `close`. No reconnection follows.
-   */
+  /** Calls the listener once if the link ends, or has ended, other than by `close`. */
   onEnd(listener: (reason: CudaIpcError) => void): () => void {
+    if (this.#ended !== undefined) queueMicrotask(() => this.#tellEnd());
     return this.#onEnd.add(listener);
   }
 
@@ -145,9 +144,10 @@ export class HubLink {
    * Keeps this lease over all connections until it is released. Takes over its memory, unless it
    * throws. Call it right after the answer: the hub takes back every lease that the next connection
    * does not name.
-   * @throws INVALID_MESSAGE
+   * @throws INVALID_MESSAGE; DISCONNECTED if the hub ended the session right after the answer
    */
   hold(held: HeldLease): void {
+    if (hasCode(this.#ended, "DISCONNECTED")) throw this.#ended;
     this.#leases.add(held);
   }
 
@@ -284,6 +284,7 @@ export class HubLink {
     } catch (error) {
       // Not a failure: the goodbye is in the hub's socket, and is read once the hub continues.
       if (hasCode(error, "TIMEOUT")) return true;
+      if (hasCode(error, "LIMIT_EXCEEDED")) return false; // Too many messages wait for the hub.
       throw error;
     }
   }
@@ -308,13 +309,12 @@ export class HubLink {
     this.#waiters.reject(reason);
     this.#leases.clear();
     if (reason.code !== "CLOSED") points.hubLost.publish({ socketPath: this.socketPath, reason });
-    this.#onEnd.call(reason);
+    this.#tellEnd();
   }
-}
 
-function asReason(error: unknown, socketPath: string): CudaIpcError {
-  if (error instanceof CudaIpcError) return error;
-  return new CudaIpcError("HUB_GONE", `The connection to the hub at ${socketPath} has ended`, {
-    cause: error,
-  });
+  #tellEnd(): void {
+    if (this.#ended === undefined || this.#ended.code === "CLOSED") return;
+    this.#onEnd.call(this.#ended);
+    this.#onEnd.clear();
+  }
 }

@@ -16,6 +16,7 @@ import {
 } from "../../os/runtime-folder.js";
 import { HubConnection } from "./hub-connection.js";
 import { Farewell } from "./hub-reply.js";
+import { KeepAlive } from "./keep-alive.js";
 
 /** The hub's address, and how to greet and start it. */
 export interface HubTarget {
@@ -33,8 +34,8 @@ export interface Greeting {
   readonly deadline: Deadline;
   /** The session to continue. */
   readonly session?: number | undefined;
-  /** True (default) if the attempt keeps this process alive. */
-  readonly referenced?: boolean;
+  /** Whether the attempt keeps this process alive. By default it does. */
+  readonly keepAlive?: KeepAlive;
 }
 
 /**
@@ -47,17 +48,17 @@ export async function tryConnect(
   greeting: Greeting,
 ): Promise<HubConnection | undefined> {
   const { socketPath, program, trusted } = target;
-  const { deadline, session, referenced = true } = greeting;
+  const { deadline, session, keepAlive } = greeting;
   const pause = new GrowingPause(CROWDED_PAUSE_MS_MAX);
   for (;;) {
     if (!checkCommonFolder(socketPath, trusted)) return undefined;
     try {
-      return await HubConnection.open(socketPath, program, deadline, trusted, session, referenced);
+      return await HubConnection.open(socketPath, program, deadline, trusted, session, keepAlive);
     } catch (error) {
       if (error instanceof SystemError && ABSENT.has(error.errnoName)) return undefined;
       if (!isCrowded(error)) throw error;
     }
-    await waitInCrowd(pause.nextMs(), deadline, referenced);
+    await waitInCrowd(pause.nextMs(), deadline, keepAlive);
   }
 }
 
@@ -79,19 +80,22 @@ function isCrowded(error: unknown): boolean {
 async function waitInCrowd(
   milliseconds: number,
   deadline: Deadline,
-  referenced: boolean,
+  keepAlive = new KeepAlive(),
 ): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
+  let end = () => {};
   const over = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, milliseconds);
-    if (!referenced) timer.unref();
+    end = resolve;
   });
+  const timer = setTimeout(end, milliseconds);
+  keepAlive.hold(timer);
   try {
     await deadline.race(over, () => clearTimeout(timer));
   } catch (error) {
     if (!hasCode(error, "TIMEOUT")) throw error;
     const found = "a hub listens there, and more clients connect to it than it can admit";
     throw new CudaIpcError("TIMEOUT", `${error.message}: ${found}`, { cause: error });
+  } finally {
+    keepAlive.release(timer);
   }
 }
 
@@ -115,7 +119,7 @@ export async function tryStart(
     if (found !== undefined) return found;
     // Loaded here: most processes find a running hub, and the import should cost them little.
     const { startHub } = await import("./start-hub.js");
-    await startHub(target.socketPath, target.hubIdleMs, greeting.deadline, greeting.referenced);
+    await startHub(target.socketPath, target.hubIdleMs, greeting.deadline, greeting.keepAlive);
     return await tryConnect(target, greeting);
   } finally {
     lock?.close();

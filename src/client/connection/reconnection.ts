@@ -9,6 +9,7 @@ import { GrowingPause } from "../../base/pause.js";
 import { folderOwner, ownUid } from "../../os/runtime-folder.js";
 import type { HubConnection } from "./hub-connection.js";
 import { Farewell } from "./hub-reply.js";
+import { KeepAlive } from "./keep-alive.js";
 import { type HubTarget, START_PATIENCE_MS, tryConnect, tryStart } from "./reach-hub.js";
 
 /** Errors that another attempt would not change. */
@@ -27,6 +28,14 @@ export function isFinal(reason: unknown): boolean {
   return reason instanceof Farewell || (reason instanceof CudaIpcError && FINAL.has(reason.code));
 }
 
+/** Why a link ends that was looking for a hub. */
+export function asReason(error: unknown, socketPath: string): CudaIpcError {
+  if (error instanceof CudaIpcError) return error;
+  return new CudaIpcError("HUB_GONE", `The connection to the hub at ${socketPath} has ended`, {
+    cause: error,
+  });
+}
+
 export class Reconnection {
   readonly #target: HubTarget;
   readonly #timeoutMs: number;
@@ -38,8 +47,7 @@ export class Reconnection {
   #stopped = false;
   /** Aborts the current attempt. */
   #controller: AbortController | undefined;
-  #referenced = true;
-  #timers = new Set<NodeJS.Timeout>();
+  readonly #keepAlive = new KeepAlive();
   #wake: () => void = () => {};
 
   constructor(target: HubTarget, timeoutMs: number) {
@@ -83,8 +91,7 @@ export class Reconnection {
   }
 
   setReferenced(referenced: boolean): void {
-    this.#referenced = referenced;
-    for (const timer of this.#timers) refer(timer, referenced);
+    this.#keepAlive.setReferenced(referenced);
   }
 
   /** Ends the search after the current attempt. */
@@ -118,7 +125,7 @@ export class Reconnection {
     const timer = this.#setTimer(() => controller.abort(), this.#remainingMs);
     const attempt = `reconnect to the hub at ${target.socketPath}`;
     const deadline = new Deadline(attempt, { signal: controller.signal }, Number.POSITIVE_INFINITY);
-    const greeting = { deadline, session, referenced: this.#referenced };
+    const greeting = { deadline, session, keepAlive: this.#keepAlive };
     try {
       const found = await tryConnect(target, greeting);
       // Does not start a hub if the folder is gone, because somebody removed it, or if it belongs
@@ -145,14 +152,13 @@ export class Reconnection {
 
   #setTimer(action: () => void, milliseconds: number): NodeJS.Timeout {
     const timer = setTimeout(action, Math.min(milliseconds, MAX_TIMER_MS));
-    refer(timer, this.#referenced);
-    this.#timers.add(timer);
+    this.#keepAlive.hold(timer);
     return timer;
   }
 
   #clearTimer(timer: NodeJS.Timeout): void {
     clearTimeout(timer);
-    this.#timers.delete(timer);
+    this.#keepAlive.release(timer);
   }
 
   #gaveUp(): CudaIpcError {
@@ -166,9 +172,4 @@ export class Reconnection {
 
 function wordsOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : "none listens there";
-}
-
-function refer(timer: NodeJS.Timeout, referenced: boolean): void {
-  if (referenced) timer.ref();
-  else timer.unref();
 }

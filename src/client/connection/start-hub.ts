@@ -8,6 +8,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import { leaveOutOfBundle, ownProgram, packageVersion } from "../../base/own-package.js";
 import { openOwnFile } from "../../os/open-file.js";
 import { fromNodeError } from "../../os/system-error.js";
+import { KeepAlive } from "./keep-alive.js";
 
 /**
  * The path of the hub's program.
@@ -24,14 +25,14 @@ function hubMain(): string {
 /**
  * Resolves once a hub listens at the path: this one, or another that was quicker. The folder
  * exists.
- * @param referenced true if waiting keeps this process alive
+ * @param keepAlive whether waiting keeps this process alive
  * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
  */
 export async function startHub(
   socketPath: string,
   idleMs: number | undefined,
   deadline: Deadline,
-  referenced = true,
+  keepAlive = new KeepAlive(),
 ): Promise<void> {
   const logPath = `${socketPath}.log`;
   const child = spawnHub(socketPath, idleMs, logPath);
@@ -44,15 +45,14 @@ export async function startHub(
     lines.once("line", resolve);
     lines.once("close", () => resolve(undefined));
   });
-  if (!referenced) {
-    child.unref();
-    // The cast: it is a socket, and the types say less.
-    (stdout as (Readable & { unref(): void }) | undefined)?.unref();
-  }
+  // The cast: it is a socket, and the types say less.
+  const waits = [child, stdout as (Readable & Pick<ChildProcess, "ref" | "unref">) | undefined];
+  for (const it of waits) if (it !== undefined) keepAlive.hold(it);
   try {
     // The hub is not ended: others may have joined it. If nobody does, it ends by itself.
     check(await deadline.race(firstLine, () => {}), socketPath, logPath);
   } finally {
+    for (const it of waits) if (it !== undefined) keepAlive.release(it);
     // From here on the hub is independent of this process.
     stdout?.destroy();
     child.unref();

@@ -99,6 +99,7 @@ export class HubObjects {
 
   /** Allocates memory for a new object, on the chosen device or in the chosen pool. */
   allocate(name: string, byteLength: number, { device, pool }: CreateOptions): DeviceBuffer {
+    this.#checkOpen(`create "${name}"`);
     if (pool === undefined)
       return DeviceBuffer.allocate(this.#devices.open(device), byteLength, { label: name });
     if (device !== undefined && this.#devices.open(device).uuid !== pool.device.uuid) {

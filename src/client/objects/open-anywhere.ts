@@ -24,13 +24,19 @@ export async function openAnywhere<T extends { close(): void }>(
     { signal, timeoutMs },
     defaults.requestTimeoutMs,
   );
-  const openNow = () => open({ ...options, wait: false });
+  const isLimited = timeoutMs !== undefined;
+  const openNow = () => {
+    const rest = isLimited ? { timeoutMs: deadline.remainingMs } : {};
+    return open({ ...options, ...rest, wait: false }).catch((error) => {
+      throw isLimited ? deadline.named(error) : error;
+    });
+  };
   try {
     return await openNow();
   } catch (error) {
     if (!hasCode(error, "NOT_FOUND")) throw error;
   }
-  const pull = { deadline, isLimited: timeoutMs !== undefined, wait };
+  const pull = { deadline, isLimited, wait };
   if (wait) return openMeanwhile(socketPath, name, options, pull, open);
   await pullName(socketPath, name, pull);
   return openNow();

@@ -3,8 +3,9 @@
  * process that dies.
  */
 import { type DType, dtypeFacts, parseDType } from "../../array/dtype.js";
-import type { WaitOptions } from "../../base/deadline.js";
+import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { defaults } from "../../base/limits.js";
 import { acquireIn, acquireInAsync } from "../../base/scope.js";
 import { lineAt, stateOf, storeValue } from "../../base/timeline-line.js";
 import { ChannelObserver } from "../../channel/channel-observer.js";
@@ -81,9 +82,11 @@ export async function createChannel<D extends DType>(
   checkName(name);
   const shape = channelShape(options, device.facts.alignmentBytes);
   const byteLength = memorySlots(shape) * shape.slotStride;
+  const deadline = new Deadline(`create "${name}"`, options, defaults.requestTimeoutMs);
+  const create = () => createOnce(objects, name, device, shape, options, deadline);
   return operations.create.run({ name, kind: "channel", byteLength }, async () => {
     for (;;) {
-      const writer = await createOnce(objects, name, device, shape, options);
+      const writer = await create().catch((error) => Promise.reject(deadline.named(error)));
       if (writer !== undefined) return writer;
     }
   });
@@ -96,6 +99,7 @@ async function createOnce<D extends DType>(
   device: Device,
   shape: ChannelShape<D>,
   options: CreateChannelOptions<D> & Carried,
+  deadline: Deadline,
 ): Promise<ChannelWriter<D> | undefined> {
   return acquireInAsync(async (scope) => {
     const byteLength = memorySlots(shape) * shape.slotStride;
@@ -114,9 +118,12 @@ async function createOnce<D extends DType>(
     scope.own(writer, (writer) => writer.end());
     const descriptor = describeBuffer(buffer, contentOf(shape), options.replicaOf);
     const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
-    const facts = await objects.register(name, descriptor, memory, options);
+    const facts = await objects.register(name, descriptor, memory, {
+      ...options,
+      timeoutMs: deadline.remainingMs,
+    });
     handle = objects.handles.track(facts, lastingWriter(writer, parts));
-    await handle.publish(options);
+    await handle.publish({ signal: deadline.signal, timeoutMs: deadline.remainingMs });
     if (!writer.open)
       throw new CudaIpcError("CLOSED", `Cannot create "${name}": the hub was closed`);
     if (parts.words.state === "open") return writer;

@@ -1,7 +1,7 @@
 /** Timelines that have a name on the hub. The hub ends them for everybody if their owner dies. */
-import type { WaitOptions } from "../../base/deadline.js";
+import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
-import { limits } from "../../base/limits.js";
+import { defaults, limits } from "../../base/limits.js";
 import { LINE_BYTES } from "../../base/timeline-line.js";
 import type { Device } from "../../gpu/device.js";
 import type { ImportedTimeline, Timeline } from "../../gpu/order/timeline.js";
@@ -35,9 +35,11 @@ export async function createTimeline(
 ): Promise<Timeline> {
   checkName(name);
   const message = { name, kind: "timeline", byteLength: LINE_BYTES } as const;
+  const deadline = new Deadline(`create "${name}"`, options, defaults.requestTimeoutMs);
+  const create = () => createOnce(objects, name, device, options, deadline);
   return operations.create.run(message, async () => {
     for (;;) {
-      const timeline = await createOnce(objects, name, device, options);
+      const timeline = await create().catch((error) => Promise.reject(deadline.named(error)));
       if (!timeline.ended) return timeline;
       // Repeat: the answer to the first request was lost, and the hub has ended the result of it.
       timeline.close();
@@ -50,16 +52,18 @@ async function createOnce(
   name: string,
   device: Device,
   options: NamedTimelineOptions,
+  deadline: Deadline,
 ): Promise<Timeline> {
   let handle: SharedHandle | undefined;
   const timeline = device.createTimeline({ label: name, onClose: () => handle?.close() });
   try {
     const memory = { bring: () => [timeline.exportWritableFd()], close: () => {} };
-    handle = objects.handles.track(
-      await objects.register(name, describe(timeline), memory, options),
-      timeline,
-    );
-    await handle.publish(options);
+    const facts = await objects.register(name, describe(timeline), memory, {
+      ...options,
+      timeoutMs: deadline.remainingMs,
+    });
+    handle = objects.handles.track(facts, timeline);
+    await handle.publish({ signal: deadline.signal, timeoutMs: deadline.remainingMs });
     return timeline;
   } catch (error) {
     timeline.close();

@@ -5,6 +5,7 @@ import "node:readline";
 import { Deadline } from "../../../src/base/deadline.js";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { packageVersion } from "../../../src/base/own-package.js";
+import { KeepAlive } from "../../../src/client/connection/keep-alive.js";
 import { startHub } from "../../../src/client/connection/start-hub.js";
 import { argument, say } from "../../support/actor-side.js";
 
@@ -22,8 +23,10 @@ try {
 for (const filler of fillers.splice(-FREE)) closeSync(filler);
 const codes: string[] = [];
 for (const referenced of [true, false]) {
+  const keepAlive = new KeepAlive();
+  keepAlive.setReferenced(referenced);
   try {
-    await startHub(argument(0), 1000, new Deadline("start", {}, 30_000), referenced);
+    await startHub(argument(0), 1000, new Deadline("start", {}, 30_000), keepAlive);
   } catch (error) {
     codes.push(error instanceof CudaIpcError ? error.code : String(error));
   }

@@ -1,9 +1,10 @@
 /** `cuda-ipc disconnect` against real clients. */
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
-import { CliRig, eventually } from "./cli-rig.js";
+import { CliRig, eventually, LAUNCH } from "./cli-rig.js";
 
 interface Client {
   readonly program: string;
@@ -54,6 +55,20 @@ describe("cuda-ipc disconnect", () => {
       const left = await clientsOf(rig);
       return left.every(({ program }) => program === "writer") || undefined;
     });
+  });
+
+  it("ends a reader whose open was answered just before", async () => {
+    await using rig = await CliRig.open();
+    const join = (program: string) => connect({ socket: rig.socket, device: "host", program });
+    await using writing = await join("writer");
+    await using late = await join("late");
+    using _ = await writing.createChannel("frames", { dtype: "uint8", shape: [8], slots: 2 });
+    const session = await sessionOf(rig, "late");
+    const reading = late.openChannel("frames").then((reader) => reader.next({ timeoutMs: 5000 }));
+    for (let step = 0; step < 100; step += 1) await Promise.resolve();
+    // WHY it blocks: the answer and the end then arrive in one turn of the event loop.
+    execFileSync(process.execPath, [LAUNCH, "disconnect", session], { env: rig.env });
+    await assert.rejects(reading, disconnected);
   });
 
   it("leaves a channel to its next writer, and mapped memory usable", async () => {

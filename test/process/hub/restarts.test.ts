@@ -12,6 +12,8 @@ import { MemoryPool } from "../../../src/gpu/memory/memory-pool.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { cutSocketsSince, ownSockets } from "../../support/own-sockets.js";
+import { obliging, type Script, ScriptedHub } from "../../support/scripted-hub.js";
+import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { soon, until } from "../../support/until.js";
 
@@ -190,6 +192,23 @@ describe("a hub that is killed", () => {
     await actor.says();
     testHub.kill("SIGKILL");
     await testHub.exited();
+    actor.goOn();
+    assert.equal(await actor.exited(), 0);
+  });
+
+  it("does not keep a client alive that is unreferenced while the next hub is silent", async () => {
+    using folder = new TestFolder();
+    let greetings = 0;
+    const grants = obliging();
+    const hello: Script = (request, connection) => {
+      greetings += 1;
+      return greetings === 1 ? grants(request, connection) : undefined;
+    };
+    using scripted = new ScriptedHub(folder.socket, obliging({ hello }));
+    await using actor = new Actor(UNREFERENCED, { args: [folder.socket, "late"] });
+    await actor.says();
+    scripted.latest.hangUp();
+    await scripted.heard("hello", 2);
     actor.goOn();
     assert.equal(await actor.exited(), 0);
   });

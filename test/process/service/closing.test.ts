@@ -42,6 +42,28 @@ describe("close() of a service", () => {
     assert.equal(await waiting, "CLOSED");
   });
 
+  it("keeps the limit and the signal of a second call while the first waits", async () => {
+    let finish = () => {};
+    const finished = new Promise<undefined>((resolve) => {
+      finish = () => resolve(undefined);
+    });
+    const service = await serve(await rig.connect(), SERVICE, { request: MESSAGE }, () => finished);
+    await using client = connectService(await rig.connect(), SERVICE);
+    const begun = client.request(undefined);
+    await until("the request runs", () => service.running === 1);
+    const first = service.close();
+    const second = service.close({ timeoutMs: 20 });
+    await assert.rejects(soon("the second call ends", second, DEADLINE_MS), {
+      code: "TIMEOUT",
+      message: /^Cannot close service "double": not done within 20 ms; requests that still run: 1$/,
+    });
+    const aborted = service.close({ signal: AbortSignal.timeout(5) });
+    await assert.rejects(soon("the third call ends", aborted, DEADLINE_MS), { code: "ABORTED" });
+    finish();
+    (await begun).release();
+    await Promise.all([first, service.close()]);
+  });
+
   it("does not wait for a client that releases none of its replies", async () => {
     const options = { request: MESSAGE, depth: 1 } as const;
     const service = await serve(await rig.connect(), SERVICE, options, async () => undefined);
@@ -81,5 +103,30 @@ describe("close() of a service", () => {
     } finally {
       rig.hub.kill("SIGCONT");
     }
+  });
+});
+
+describe("close() of a client", () => {
+  let rig: ServiceRig;
+  checkLeaks(async () => rig[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    rig = await ServiceRig.start();
+  });
+
+  it("fails a request whose callback never ends", async () => {
+    await rig.worker();
+    const client = connectService(await rig.connect(), SERVICE);
+    let fills = 0;
+    const waiting = client.request(
+      () => {
+        fills += 1;
+        return new Promise(() => {});
+      },
+      { timeoutMs: Number.POSITIVE_INFINITY },
+    );
+    const failed = assert.rejects(soon("it fails", waiting, DEADLINE_MS), { code: "CLOSED" });
+    await until("it is being filled", () => fills > 0);
+    await client.close();
+    await failed;
   });
 });

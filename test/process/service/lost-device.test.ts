@@ -3,8 +3,10 @@
  * against its policy.
  */
 import assert from "node:assert/strict";
-import { beforeEach, describe, it } from "node:test";
+import { once } from "node:events";
+import { beforeEach, describe, it, type TestContext } from "node:test";
 import { CudaIpcError } from "../../../src/base/errors.js";
+import type { Stream } from "../../../src/gpu/order/stream.js";
 import { serve } from "../../../src/service/service.js";
 import { connectService } from "../../../src/service/service-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -79,6 +81,60 @@ describe("a worker whose stream refuses because its device is lost", () => {
       t.mock.restoreAll();
     });
   }
+});
+
+describe("a link that ends while a slot is loaned to the stream of a lost device", () => {
+  let rig: ServiceRig;
+  checkLeaks(async () => rig[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    rig = await ServiceRig.start();
+  });
+
+  const lose = (t: TestContext, stream: Stream) =>
+    t.mock.method(stream, "signal", () => {
+      throw new CudaIpcError("DEVICE_LOST", "Cannot signal a timeline: the context is lost");
+    });
+
+  it("does not end the worker's process", async (t) => {
+    const hub = await rig.connect();
+    const stream = hub.device().createStream();
+    const options = { request: MESSAGE, reply: MESSAGE, stream } as const;
+    let held = false;
+    await using service = await serve(hub, SERVICE, options, async ({ signal }, reply) => {
+      await reply.loan();
+      lose(t, stream);
+      held = true;
+      await once(signal, "abort");
+      return undefined;
+    });
+    const client = connectService(await rig.connect(), SERVICE);
+    const waiting = client.request(undefined);
+    await until("the reply holds a slot", () => held);
+    await Promise.all([client.close(), assert.rejects(waiting, { code: "CLOSED" })]);
+    await until("the link has ended", () => service.clients + service.running === 0);
+    t.mock.restoreAll();
+  });
+
+  it("does not end the client's process", async (t) => {
+    const worker = await rig.worker();
+    const hub = await rig.connect();
+    const stream = hub.device().createStream();
+    await using client = connectService(hub, SERVICE, { stream });
+    let fills = 0;
+    const waiting = client.request(async (_, signal) => {
+      fills += 1;
+      if (fills > 1) throw new RangeError("once is enough");
+      lose(t, stream);
+      const aborted = once(signal, "abort");
+      worker.kill("SIGKILL");
+      await aborted;
+      t.mock.restoreAll();
+    });
+    const failed = assert.rejects(waiting, RangeError);
+    await worker.exited();
+    await rig.worker();
+    await soon("the request is filled again", failed);
+  });
 });
 
 describe("a client whose device is lost while it fills a request", () => {

@@ -16,6 +16,21 @@ describe("Deadline", () => {
     });
   });
 
+  it("keeps a limit that is longer than a timer can be", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const controller = new AbortController();
+    const { signal } = controller;
+    const deadline = new Deadline("work", { timeoutMs: 2 ** 33, signal }, 1000);
+    const ended = assert.rejects(
+      deadline.race(never, () => {}),
+      (error) => hasCode(error, "ABORTED"),
+    );
+    t.mock.timers.tick(2 ** 31);
+    t.mock.timers.tick(2 ** 31);
+    controller.abort();
+    await ended;
+  });
+
   it("throws TIMEOUT with the attempt, and ABORTED with the reason", () => {
     assert.throws(
       () => new Deadline('open "frame"', { timeoutMs: 0 }, 1000).check(),

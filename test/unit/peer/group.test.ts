@@ -3,11 +3,13 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { Deadline } from "../../../src/base/deadline.js";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
-import { hasCode } from "../../../src/base/errors.js";
+import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
+import { ownIdentity } from "../../../src/os/process-identity.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { Group, type GroupOptions } from "../../../src/peer/group.js";
 import { joinHost } from "../../../src/peer/group-formation.js";
+import { PeerClient } from "../../../src/peer/peer-listener.js";
 import { Disposables } from "../../support/disposables.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestRuntime } from "../../support/test-runtime.js";
@@ -199,6 +201,34 @@ describe("Group", () => {
       code("TIMEOUT", new RegExp(`; rank 0 \\(process ${process.pid}\\) waits for other members`)),
     );
     await soon("the group forms", Promise.all([zero, join(1, 3), join(2, 3)]));
+  });
+
+  it("gives the rank of a member that hangs up just as it completes the group to another", async () => {
+    const zero = join(0, 2, { timeoutMs: 10_000 });
+    const socket = SeqpacketSocket.connect(runtime.file("group-test.sock"));
+    const { pid, startTicks, pidNamespace } = ownIdentity();
+    const member = { pid, startTicks, pidNamespace };
+    socket.trySend(Buffer.from(JSON.stringify({ v: 1, op: "join", rank: 1, size: 2, member })));
+    socket.close();
+    await soon("the group forms", Promise.all([zero, join(1, 2, { timeoutMs: 10_000 })]));
+  });
+
+  it("breaks for the members that rank 0 has told if it cannot tell the others", async (t) => {
+    const send = PeerClient.prototype.send;
+    let told = 0;
+    t.mock.method(
+      PeerClient.prototype,
+      "send",
+      function (this: PeerClient, ...[message, fds]: Parameters<typeof send>) {
+        if ("members" in message) told += 1;
+        if (told === 2) throw new CudaIpcError("TOO_MANY_FDS", "Cannot send: too many in flight");
+        send.call(this, message, fds);
+      },
+    );
+    const limit = { timeoutMs: 20_000 };
+    const joins = [0, 1, 2].map((rank) => join(rank, 3, limit));
+    const codes = joins.map((joining) => joining.catch((error: CudaIpcError) => error.code));
+    assert.deepEqual(await Promise.all(codes), ["TOO_MANY_FDS", "PEER_GONE", "PEER_GONE"]);
   });
 
   it("breaks for all, for good, if a member times out or its signal aborts", async () => {

@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "../../../../src/base/errors.js";
+import type { WaitOptions } from "../../../../src/base/deadline.js";
+import { CudaIpcError, hasCode } from "../../../../src/base/errors.js";
 import { type ConnectOptions, connect } from "../../../../src/client/connect.js";
 import type { Hub } from "../../../../src/client/hub.js";
 import type { SharedArray } from "../../../../src/client/objects/shared-array.js";
+import { Device } from "../../../../src/gpu/device.js";
 import { endTimelineOfDead } from "../../../../src/gpu/order/dead-timeline.js";
 import { createMemoryFile, reopenReadOnly } from "../../../../src/os/memory-file.js";
+import { PacketChannel } from "../../../../src/os/packet-channel.js";
 import { checkLeaks } from "../../../support/leak-check.js";
 import { hostArray } from "../../../support/messages.js";
 import {
@@ -84,6 +87,22 @@ describe("a listener", () => {
     r.scripted.latest.hangUp();
     await ended;
     assert.equal(await soon("it is thrown", thrown), mistake);
+  });
+
+  it("of the end is called, once, although the end came before it", async () => {
+    using r = rig();
+    await using hub = await join(r, { reconnect: false });
+    let early = 0;
+    const ended = new Promise((resolve) => hub.onEnd(resolve));
+    hub.onEnd(() => {
+      early += 1;
+    });
+    r.scripted.latest.hangUp();
+    const reason = await soon("it ends", ended);
+    const off = hub.onEnd(() => assert.fail("told after it was removed"));
+    off();
+    const told = await soon("it is told", new Promise((resolve) => hub.onEnd(resolve)), 5000);
+    assert.deepEqual([told, early], [reason, 1]);
   });
 
   it("of the end is not called after it was removed", async () => {
@@ -369,6 +388,43 @@ describe("a client whose hub has lost leases", () => {
   });
 });
 
+describe("a hub that was closed", () => {
+  checkLeaks();
+
+  it("opens no device for an object that replaces another", async (t) => {
+    using r = rig();
+    const hub = await join(r);
+    await hub.close();
+    const open = t.mock.method(Device, "open");
+    const values = Uint8Array.of(1);
+    await assert.rejects(hub.put("late", values, { replace: true }), code("CLOSED"));
+    assert.equal(open.mock.callCount(), 0);
+  });
+});
+
+describe("a create of several requests", () => {
+  checkLeaks();
+  const late: Script = ({ id }, connection) => {
+    setTimeout(() => connection.reply(id, { object: 7, lease: 8 }), 100);
+    return undefined;
+  };
+
+  for (const [what, create] of [
+    ["a channel", (hub, wait) => hub.createChannel("late", { ...ITEM, ...wait })],
+    ["a timeline", (hub, wait) => hub.createTimeline("late", wait)],
+  ] as readonly (readonly [string, (hub: Hub, wait: WaitOptions) => Promise<unknown>])[]) {
+    it(`of ${what} keeps one limit`, async () => {
+      using r = rig(obliging({ create: late, publish: () => undefined }));
+      await using hub = await join(r);
+      await assert.rejects(create(hub, { timeoutMs: 800 }), {
+        code: "TIMEOUT",
+        message: /^Cannot create "late": not done within 800 ms/,
+      });
+      assert.ok(r.scripted.latest.ops.includes("publish"));
+    });
+  }
+});
+
 describe("the end of a link", () => {
   checkLeaks();
 
@@ -457,6 +513,20 @@ describe("the end of a link", () => {
     const waiting = hub.list();
     await hub.close();
     await assert.rejects(waiting, code("CLOSED"));
+  });
+});
+
+describe("a link that is closed while its hub reads nothing", () => {
+  checkLeaks();
+
+  it("ends although no further message can wait for the hub", async (t) => {
+    using r = rig();
+    const hub = await join(r);
+    const full = t.mock.method(PacketChannel.prototype, "send", () => {
+      throw new CudaIpcError("LIMIT_EXCEEDED", "Cannot send a message: too many already wait");
+    });
+    await soon("it is closed", hub.close());
+    assert.ok(full.mock.callCount() > 0);
   });
 });
 
