@@ -139,6 +139,33 @@ def test_a_worker_closes_while_the_hub_stands_still(own_hub):
     assert not was_late
 
 
+def test_the_close_of_a_service_keeps_its_limit_while_its_next_offer_is_made(hub, monkeypatch):
+    service = hub.serve("offers-late", lambda request, reply: None, request=MESSAGE)
+    begun, free = threading.Event(), threading.Event()
+    make = service._offers._make
+
+    def make_late(limit):
+        begun.set()
+        free.wait(LIMIT)
+        return make(limit)
+
+    # As a driver's call that waits for a stream.
+    monkeypatch.setattr(service._offers, "_make", make_late)
+    late = threading.Timer(5, free.set)
+    late.start()
+    with hub.connect_service("offers-late") as client:
+        client.request(meta=1).release()
+        assert begun.wait(LIMIT)
+        for _ in range(2):
+            with pytest.raises(cuda_ipc.CudaIpcTimeout, match="next offer is still being made"):
+                service.close(0.05)
+            assert not free.is_set()
+        late.cancel()
+        free.set()
+        service.close(LIMIT)
+    until("nothing of it is left", lambda: len(hub.list(prefix="offers-late")) == 0)
+
+
 def test_the_second_close_of_a_service_keeps_its_limit(hub):
     begun, free = threading.Event(), threading.Event()
 

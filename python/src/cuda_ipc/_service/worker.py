@@ -115,7 +115,7 @@ class Service(OfProcess):
         if not is_first:
             if not self._ended.wait(deadline.remaining):
                 raise deadline.timed_out("another call closes it, and waits for its requests")
-            self._closings.wait(deadline)
+            self._settle(deadline)
             return
         try:
             self._stop(deadline)
@@ -126,7 +126,7 @@ class Service(OfProcess):
             self._runner.close()
             self._hub._services.discard(self)
             self._ended.set()
-        self._closings.wait(deadline)
+        self._settle(deadline)
 
     def __enter__(self) -> Service:
         return self
@@ -149,7 +149,7 @@ class Service(OfProcess):
 
     def _stop(self, deadline: Deadline) -> None:
         if self._offers is not None:
-            self._offers.close()
+            self._offers.close(deadline)
         self._refuse_waiting()
         try:
             with self._idle:
@@ -160,6 +160,12 @@ class Service(OfProcess):
                     self._idle.wait(remaining)
         finally:
             self._abandon()
+
+    def _settle(self, deadline: Deadline) -> None:
+        """Waits for what streams hold up. Raises TIMEOUT."""
+        self._closings.wait(deadline)
+        if self._offers is not None and not self._offers.close(deadline):
+            raise deadline.timed_out("its next offer is still being made")
 
     def _abandon(self) -> None:
         """Each client must be told. One that hears nothing assumes that nothing was begun."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ..hub import Hub
     from .worker import Service
 
+#: Enough for a thread that waits for nothing to end, also on a busy machine.
+_NO_TIME_S = 1.0
+
 
 class WorkerOffers:
     """Keeps one offer of a worker open while the worker has room for another client."""
@@ -63,14 +66,19 @@ class WorkerOffers:
         if wait is not None:
             wait.cancel()
 
-    def close(self) -> None:
-        """Takes the open offer back. No client is linked after this returns."""
+    def close(self, deadline: Deadline) -> bool:
+        """Takes the open offer back. False if that lasts longer than the deadline.
+
+        It takes no time, unless a GPU that is at work holds up the memory of the next offer.
+        """
         self.stop()
         if self._thread.ident is None:
             # It did not start, or finds at its first step that nothing is left to do.
             self._drop_offer()
-        else:
-            self._thread.join()
+            return True
+        remaining = deadline.remaining
+        self._thread.join(None if remaining is None else max(remaining, _NO_TIME_S))
+        return not self._thread.is_alive()
 
     def _make(self, timeout: float | None) -> ChannelWriter:
         facts = self._plan.reply
