@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, openSync, readdirSync, readlinkSync } from "node:fs";
+import { existsSync, openSync } from "node:fs";
 import { describe, it } from "node:test";
 import { libc } from "../../../src/ffi/libc.js";
 import { createBell } from "../../../src/os/bell.js";
@@ -16,6 +16,7 @@ import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { openPidfd } from "../../../src/os/process-watch.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { OddFds } from "../../support/odd-fds.js";
+import { isOpen, linkOf } from "../../support/open-files.js";
 import { until } from "../../support/until.js";
 import { LingeringSockets } from "../../support/waiting-fds.js";
 
@@ -78,24 +79,11 @@ describe("closeMemory", () => {
   });
 });
 
-/** @param link such as `socket:[4711]`. WHY not the number: another file may have it by now. */
-function isOpen(link: string): boolean {
-  return readdirSync("/proc/self/fd").some((number) => {
-    try {
-      return readlinkSync(`/proc/self/fd/${number}`) === link;
-    } catch {
-      return false;
-    }
-  });
-}
-
 describe("closeForeign", () => {
   it("does not wait for a socket whose close waits for its peer", { timeout: 60_000 }, async () => {
     using lingering = await LingeringSockets.open();
     const both = [lingering.make(), lingering.make()];
-    const [first = "", second = ""] = both.map(({ number }) =>
-      readlinkSync(`/proc/self/fd/${number}`),
-    );
+    const [first = "", second = ""] = both.map(linkOf);
     for (const fd of both) closeForeign(fd);
     // The first close waits on the thread pool, and the second waits for the first.
     await until("the first is being closed", () => !isOpen(first));

@@ -15,6 +15,7 @@ import { createFailingDriver } from "../../../support/failing-driver.js";
 import { createFakeGpu } from "../../../support/fake-gpu.js";
 import { interceptDriver } from "../../../support/intercept-driver.js";
 import { checkLeaks } from "../../../support/leak-check.js";
+import { isOpen, linkOf } from "../../../support/open-files.js";
 import { until } from "../../../support/until.js";
 import { LingeringSockets } from "../../../support/waiting-fds.js";
 
@@ -50,18 +51,19 @@ for (const [kind, name, create] of [
       timeout: 60_000,
     }, async () => {
       const { descriptor } = exported(growing(0, PAGE).export());
-      const lingering = await LingeringSockets.open();
+      using lingering = await LingeringSockets.open();
       const sockets = [lingering.make(), lingering.make()];
+      const [first = "", second = ""] = sockets.map(linkOf);
       const growth = { from: 0, byteLengths: [PAGE], byteLength: 1 };
       let fetched = 0;
       const fetch = async () => ({ fds: [sockets[fetched++] as OwnedFd], growth });
       const follower = made.add(GrowingBuffer.import(device, [], descriptor, { fetch }));
       for (const _ of sockets)
         await assert.rejects(follower.follow(), (error) => hasCode(error, "INVALID_DESCRIPTOR"));
-      await until("the first is being closed", () => sockets[0]?.closed === true);
-      assert.equal(sockets[1]?.closed, false);
+      await until("the first is being closed", () => !isOpen(first));
+      assert.ok(isOpen(second));
       lingering[Symbol.dispose]();
-      await until("the second is closed, too", () => sockets[1]?.closed === true);
+      await until("the second is closed, too", () => !isOpen(second));
     });
 
     it("keeps its address, buffer and content while it grows, in few pieces", async () => {
