@@ -4,6 +4,7 @@ import { describe, it } from "node:test";
 import { libc } from "../../../src/ffi/libc.js";
 import { createBell } from "../../../src/os/bell.js";
 import {
+  closeFds,
   closeForeign,
   closeMemory,
   closesAtOnce,
@@ -89,5 +90,17 @@ describe("closeForeign", () => {
     assert.ok(isOpen(second));
     lingering[Symbol.dispose]();
     await until("the second is closed too", () => !isOpen(second));
+  });
+
+  it("is the end of it for each owner, who may close it once more", async () => {
+    using lingering = await LingeringSockets.open();
+    const both = [lingering.make(), lingering.make()];
+    const links = both.map(linkOf);
+    for (const fd of both) closeForeign(fd);
+    for (const fd of both) fd.close();
+    closeFds(both);
+    assert.ok(both.every(({ closed }) => closed));
+    lingering[Symbol.dispose]();
+    await until("both are closed", () => !links.some(isOpen));
   });
 });
