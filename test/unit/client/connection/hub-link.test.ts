@@ -1,128 +1,26 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { WaitOptions } from "../../../../src/base/deadline.js";
-import { CudaIpcError, hasCode } from "../../../../src/base/errors.js";
-import { type ConnectOptions, connect } from "../../../../src/client/connect.js";
+import { hasCode } from "../../../../src/base/errors.js";
 import type { Hub } from "../../../../src/client/hub.js";
 import type { SharedArray } from "../../../../src/client/objects/shared-array.js";
 import { Device } from "../../../../src/gpu/device.js";
 import { endTimelineOfDead } from "../../../../src/gpu/order/dead-timeline.js";
 import { createMemoryFile, reopenReadOnly } from "../../../../src/os/memory-file.js";
-import { PacketChannel } from "../../../../src/os/packet-channel.js";
 import { checkLeaks } from "../../../support/leak-check.js";
+import { join, linkRig, reconnected } from "../../../support/link-rig.js";
 import { hostArray } from "../../../support/messages.js";
-import {
-  type HeardRequest,
-  obliging,
-  type Script,
-  ScriptedHub,
-} from "../../../support/scripted-hub.js";
-import { TestFolder } from "../../../support/test-folder.js";
+import { type HeardRequest, obliging, type Script } from "../../../support/scripted-hub.js";
 import { soon, until } from "../../../support/until.js";
 
 const code = (wanted: Parameters<typeof hasCode>[1]) => (error: unknown) => hasCode(error, wanted);
-
-interface Rig extends Disposable {
-  readonly folder: TestFolder;
-  readonly scripted: ScriptedHub;
-}
-
-function rig(script: Script = obliging()): Rig {
-  const folder = new TestFolder();
-  const scripted = new ScriptedHub(folder.socket, script);
-  const dispose = () => {
-    scripted[Symbol.dispose]();
-    folder[Symbol.dispose]();
-  };
-  return { folder, scripted, [Symbol.dispose]: dispose };
-}
-
-function join({ folder }: Rig, options: ConnectOptions = {}): Promise<Hub> {
-  return connect({ socket: folder.socket, start: false, device: "host", ...options });
-}
-
 const ITEM = { dtype: "uint8", shape: [4] } as const;
-
-function reconnected(hub: Hub): Promise<{ resumed: boolean }> {
-  return soon("it reconnects", new Promise((resolve) => hub.onReconnect(resolve)));
-}
-
-describe("a listener", () => {
-  checkLeaks();
-
-  it("is called until it is removed", async () => {
-    using r = rig();
-    await using hub = await join(r, { reconnect: true });
-    const told: string[] = [];
-    const offReconnect = hub.onReconnect(() => told.push("once"));
-    hub.onReconnect(() => told.push("always"));
-    const offEnd = hub.onEnd(() => told.push("end"));
-    const first = reconnected(hub);
-    r.scripted.latest.hangUp();
-    await first;
-    offReconnect();
-    offEnd();
-    const second = reconnected(hub);
-    r.scripted.latest.hangUp();
-    await second;
-    assert.deepEqual(told, ["once", "always", "always"]);
-  });
-
-  it("of the end is called although the one before it throws", async (t) => {
-    using r = rig();
-    await using hub = await join(r, { reconnect: false });
-    const mistake = new Error("a listener failed");
-    const thrown = new Promise((resolve) => {
-      const listeners = process.listeners("uncaughtException");
-      process.removeAllListeners("uncaughtException");
-      process.once("uncaughtException", resolve);
-      t.after(() => {
-        for (const listener of listeners) process.on("uncaughtException", listener);
-      });
-    });
-    hub.onEnd(() => {
-      throw mistake;
-    });
-    const ended = soon("it ends", new Promise((resolve) => hub.onEnd(resolve)), 5000);
-    r.scripted.latest.hangUp();
-    await ended;
-    assert.equal(await soon("it is thrown", thrown), mistake);
-  });
-
-  it("of the end is called, once, although the end came before it", async () => {
-    using r = rig();
-    await using hub = await join(r, { reconnect: false });
-    let early = 0;
-    const ended = new Promise((resolve) => hub.onEnd(resolve));
-    hub.onEnd(() => {
-      early += 1;
-    });
-    r.scripted.latest.hangUp();
-    const reason = await soon("it ends", ended);
-    const off = hub.onEnd(() => assert.fail("told after it was removed"));
-    off();
-    const told = await soon("it is told", new Promise((resolve) => hub.onEnd(resolve)), 5000);
-    assert.deepEqual([told, early], [reason, 1]);
-  });
-
-  it("of the end is not called after it was removed", async () => {
-    using r = rig();
-    await using hub = await join(r, { reconnect: false });
-    const told: string[] = [];
-    const off = hub.onEnd(() => told.push("off"));
-    const ended = soon("it ends", new Promise((resolve) => hub.onEnd(resolve)));
-    off();
-    r.scripted.latest.hangUp();
-    await ended;
-    assert.deepEqual(told, []);
-  });
-});
 
 describe("a link whose connection is cut", () => {
   checkLeaks();
 
   it("resumes its session, restores all leases with their memory, then says so", async () => {
-    using r = rig();
+    using r = linkRig();
     await using hub = await join(r);
     using one = await hub.create("one", ITEM);
     using bundle = await hub.createBundle("two", { a: ITEM });
@@ -150,7 +48,7 @@ describe("a link whose connection is cut", () => {
       result: { object: 7, lease: 1000 + heard.length, descriptor: hostArray },
       fds: [access === "read" ? readOnly : memory],
     });
-    using r = rig(obliging({ open }));
+    using r = linkRig(obliging({ open }));
     await using hub = await join(r);
     using reader = await hub.open("frame");
     using writer = await hub.open("frame", { access: "read-write" });
@@ -172,7 +70,7 @@ describe("a link whose connection is cut", () => {
 
   it("restores no closed lease, and releases one that is closed while it is restored", async () => {
     let answerRestores = false;
-    using r = rig(obliging({ restore: () => (answerRestores ? {} : undefined) }));
+    using r = linkRig(obliging({ restore: () => (answerRestores ? {} : undefined) }));
     await using hub = await join(r);
     using kept = await hub.create("kept", ITEM);
     const closedAway = await hub.create("away", ITEM);
@@ -202,7 +100,7 @@ describe("a link whose connection is cut", () => {
       waiting.push(request);
       return undefined;
     };
-    using r = rig(obliging({ restore }));
+    using r = linkRig(obliging({ restore }));
     await using hub = await join(r);
     const arrays: SharedArray[] = [];
     for (let index = 0; index < 40; index += 1) arrays.push(await hub.create(`n${index}`, ITEM));
@@ -222,7 +120,7 @@ describe("a link whose connection is cut", () => {
   it("then repeats pending requests in order, and sends those made meanwhile", async () => {
     let obliges = false;
     const wait: Script = () => (obliges ? {} : undefined);
-    using r = rig(
+    using r = linkRig(
       obliging({ publish: wait, remove: wait, restored: () => (obliges ? {} : undefined) }),
     );
     await using hub = await join(r);
@@ -246,7 +144,7 @@ describe("a link whose connection is cut", () => {
   it("treats NOT_FOUND as success of a repeated removal, and only of that", async () => {
     let cuts = 1;
     const remove: Script = () => (cuts-- > 0 ? "hang up" : { code: "NOT_FOUND" });
-    using r = rig(obliging({ remove }));
+    using r = linkRig(obliging({ remove }));
     await using hub = await join(r);
     await hub.remove("frame");
     await assert.rejects(hub.remove("frame"), code("NOT_FOUND"));
@@ -255,7 +153,7 @@ describe("a link whose connection is cut", () => {
   it("treats STALE_HANDLE as success of a repeated removal of one object, and only of that", async () => {
     let cuts = 1;
     const remove: Script = () => (cuts-- > 0 ? "hang up" : { code: "STALE_HANDLE" });
-    using r = rig(obliging({ remove }));
+    using r = linkRig(obliging({ remove }));
     await using hub = await join(r);
     await hub.remove("frame", { object: 7 });
     await assert.rejects(hub.remove("frame", { object: 7 }), code("STALE_HANDLE"));
@@ -267,7 +165,7 @@ describe("a link whose connection is cut", () => {
       creations += 1;
       return creations === 1 ? undefined : { object: 500 + creations, lease: 600 + creations };
     };
-    using r = rig(obliging({ create }));
+    using r = linkRig(obliging({ create }));
     await using hub = await join(r);
     const creating = hub.createTimeline("steps");
     const { id, descriptor } = await r.scripted.heard("create");
@@ -283,7 +181,7 @@ describe("a link whose connection is cut", () => {
   });
 
   it("does not repeat a stop", async () => {
-    using r = rig(obliging({ stop: () => "hang up" }));
+    using r = linkRig(obliging({ stop: () => "hang up" }));
     await using hub = await join(r);
     await assert.rejects(hub.stop(), code("HUB_GONE"));
     await hub.list();
@@ -294,7 +192,7 @@ describe("a link whose connection is cut", () => {
     let greets = true;
     const hello: Script = (request) =>
       greets ? obliging()(request, r.scripted.latest) : undefined;
-    using r = rig(obliging({ hello, open: () => undefined }));
+    using r = linkRig(obliging({ hello, open: () => undefined }));
     await using hub = await join(r);
     const controller = new AbortController();
     const [before, late] = [
@@ -331,7 +229,7 @@ describe("a client whose hub has lost leases", () => {
       session: r.scripted.connections.length,
       resumed: false,
     });
-    using r = rig(
+    using r = linkRig(
       obliging({ hello, publish: () => (r.scripted.connections.length === 1 ? undefined : {}) }),
     );
     await using hub = await join(r);
@@ -352,7 +250,7 @@ describe("a client whose hub has lost leases", () => {
 
   it("loses only the lease that the hub does not know", async () => {
     const restore: Script = ({ lease }) => (lease === 102 ? { code: "NOT_FOUND" } : {});
-    using r = rig(obliging({ restore }));
+    using r = linkRig(obliging({ restore }));
     await using hub = await join(r);
     using one = await hub.create("one", ITEM);
     using two = await hub.create("two", ITEM);
@@ -364,7 +262,7 @@ describe("a client whose hub has lost leases", () => {
   });
 
   it("keeps a lease whose memory the hub refuses", async () => {
-    using r = rig(
+    using r = linkRig(
       obliging({ restore: ({ fds }) => (fds > 0 ? { code: "PERMISSION_DENIED" } : {}) }),
     );
     await using hub = await join(r);
@@ -378,7 +276,9 @@ describe("a client whose hub has lost leases", () => {
 
   it("restores a lease again after a refusal for too many messages", async () => {
     let refusals = 3;
-    using r = rig(obliging({ restore: () => (refusals-- > 0 ? { code: "LIMIT_EXCEEDED" } : {}) }));
+    using r = linkRig(
+      obliging({ restore: () => (refusals-- > 0 ? { code: "LIMIT_EXCEEDED" } : {}) }),
+    );
     await using hub = await join(r);
     using one = await hub.create("one", ITEM);
     const back = reconnected(hub);
@@ -392,7 +292,7 @@ describe("a hub that was closed", () => {
   checkLeaks();
 
   it("opens no device for an object that replaces another", async (t) => {
-    using r = rig();
+    using r = linkRig();
     const hub = await join(r);
     await hub.close();
     const open = t.mock.method(Device, "open");
@@ -414,7 +314,7 @@ describe("a create of several requests", () => {
     ["a timeline", (hub, wait) => hub.createTimeline("late", wait)],
   ] as readonly (readonly [string, (hub: Hub, wait: WaitOptions) => Promise<unknown>])[]) {
     it(`of ${what} keeps one limit`, async () => {
-      using r = rig(obliging({ create: late, publish: () => undefined }));
+      using r = linkRig(obliging({ create: late, publish: () => undefined }));
       await using hub = await join(r);
       await assert.rejects(create(hub, { timeoutMs: 800 }), {
         code: "TIMEOUT",
@@ -423,161 +323,4 @@ describe("a create of several requests", () => {
       assert.ok(r.scripted.latest.ops.includes("publish"));
     });
   }
-});
-
-describe("the end of a link", () => {
-  checkLeaks();
-
-  it("comes at once if the hub says farewell", async () => {
-    using r = rig(obliging({ open: () => undefined }));
-    await using hub = await join(r);
-    const ended = new Promise((resolve) => hub.onEnd(resolve));
-    const opening = hub.open("never");
-    await r.scripted.heard("open");
-    r.scripted.latest.refuse(0, "HUB_GONE");
-    r.scripted.latest.hangUp();
-    await assert.rejects(opening, code("HUB_GONE"));
-    assert.ok(hasCode(await soon("the end is reported", ended), "HUB_GONE"));
-    await assert.rejects(hub.list(), code("HUB_GONE"));
-    assert.equal(r.scripted.connections.length, 1);
-  });
-
-  it("comes if the next hub speaks another version", async () => {
-    let connections = 0;
-    const hello: Script = (request, connection) => {
-      connections += 1;
-      return connections === 1 ? obliging()(request, connection) : { code: "PROTOCOL_MISMATCH" };
-    };
-    using r = rig(obliging({ hello }));
-    await using hub = await join(r);
-    const ended = new Promise((resolve) => hub.onEnd(resolve));
-    r.scripted.latest.hangUp();
-    assert.ok(hasCode(await soon("the end is reported", ended), "PROTOCOL_MISMATCH"));
-    assert.equal(connections, 2);
-  });
-
-  for (const [how, spoil] of [
-    ["hangs up each time", (request) => (request.op === "hello" ? undefined : "hang up")],
-    ["sends nonsense each time", (_, connection) => void connection.sendText("[]")],
-  ] as readonly (readonly [string, Script])[]) {
-    it(`comes once the time is up if the hub ${how}`, async () => {
-      let greeted = 0;
-      const hello: Script = (request, connection) =>
-        greeted++ === 0
-          ? obliging()(request, connection)
-          : (spoil(request, connection) ?? "hang up");
-      using r = rig(obliging({ hello }));
-      await using hub = await join(r, { reconnectTimeoutMs: 300 });
-      using array = await hub.create("one", ITEM);
-      const ended = new Promise((resolve) => hub.onEnd(resolve));
-      r.scripted.latest.hangUp();
-      const waiting = hub.list({ timeoutMs: Number.POSITIVE_INFINITY });
-      await soon("the wait is over", assert.rejects(waiting, code("HUB_GONE")));
-      assert.ok(hasCode(await soon("the end is reported", ended), "HUB_GONE"));
-      await assert.rejects(array.publish(), code("HUB_GONE"));
-      assert.ok(greeted > 2, "it tried more than once");
-    });
-  }
-
-  it("comes once the time is up if a request makes the hub hang up each time", async () => {
-    let asked = 0;
-    using r = rig(
-      obliging({
-        list: () => {
-          asked += 1;
-          return "hang up";
-        },
-      }),
-    );
-    await using hub = await join(r, { reconnectTimeoutMs: 300 });
-    const waiting = hub.list({ timeoutMs: Number.POSITIVE_INFINITY });
-    await soon("the wait is over", assert.rejects(waiting, code("HUB_GONE")));
-    assert.ok(asked > 1 && asked < 20, `it was asked ${asked} times`);
-  });
-
-  it("comes with the end of the first connection if reconnect is false", async () => {
-    using r = rig();
-    await using hub = await join(r, { reconnect: false });
-    const ended = new Promise((resolve) => hub.onEnd(resolve));
-    r.scripted.latest.hangUp();
-    assert.ok(hasCode(await soon("the end is reported", ended), "HUB_GONE"));
-    await assert.rejects(hub.list(), code("HUB_GONE"));
-    assert.equal(r.scripted.connections.length, 1);
-  });
-
-  it("is not reported after the link's own close", async () => {
-    using r = rig();
-    const hub = await join(r);
-    hub.onEnd(() => assert.fail("told"));
-    r.scripted.latest.hangUp();
-    const waiting = hub.list();
-    await hub.close();
-    await assert.rejects(waiting, code("CLOSED"));
-  });
-});
-
-describe("a link that is closed while its hub reads nothing", () => {
-  checkLeaks();
-
-  it("ends although no further message can wait for the hub", async (t) => {
-    using r = rig();
-    const hub = await join(r);
-    const full = t.mock.method(PacketChannel.prototype, "send", () => {
-      throw new CudaIpcError("LIMIT_EXCEEDED", "Cannot send a message: too many already wait");
-    });
-    await soon("it is closed", hub.close());
-    assert.ok(full.mock.callCount() > 0);
-  });
-});
-
-describe("a link that is closed while it reconnects", () => {
-  checkLeaks();
-
-  it('still says "bye" for its session, so the hub releases everything', async () => {
-    using r = rig();
-    const hub = await join(r);
-    using array = await hub.create("one", ITEM);
-    r.scripted.latest.hangUp();
-    array.close();
-    await hub.close();
-    assert.deepEqual(r.scripted.latest.ops, ["hello", "bye"]);
-    assert.deepEqual(r.scripted.latest.heard[0]?.resume, { session: 101 });
-  });
-
-  it("hangs up if it is still restoring, even without any lease", async () => {
-    using r = rig(obliging({ restored: () => undefined }));
-    const hub = await join(r);
-    r.scripted.latest.hangUp();
-    await r.scripted.heard("restored", 2);
-    await hub.close();
-    await until("the hub is left", () => !r.scripted.latest.open);
-  });
-
-  it("aborts an attempt that a hub does not answer", async () => {
-    using r = rig();
-    const hub = await join(r, { reconnectTimeoutMs: Number.POSITIVE_INFINITY });
-    r.scripted.script = () => undefined;
-    r.scripted.latest.hangUp();
-    await r.scripted.heard("hello", 2);
-    await hub.close();
-    await until("the hub is left", () => !r.scripted.latest.open);
-  });
-
-  it("does not wait long for a hub that does not answer", async () => {
-    using r = rig(obliging({ bye: () => undefined }));
-    const hub = await join(r);
-    using array = await hub.create("one", ITEM);
-    array.close();
-    await hub.close();
-    assert.deepEqual(r.scripted.latest.ops, ["hello", "create", "release", "bye"]);
-  });
-
-  it("does not wait for a missing hub", async () => {
-    const r = rig();
-    const hub = await join(r, { reconnectTimeoutMs: Number.POSITIVE_INFINITY });
-    using array = await hub.create("one", ITEM);
-    r[Symbol.dispose]();
-    await soon("it is closed", hub.close());
-    await assert.rejects(array.publish(), code("CLOSED"));
-  });
 });
