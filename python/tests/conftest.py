@@ -57,6 +57,19 @@ def code(action: Callable[[], object]) -> str:
     return caught.value.code
 
 
+def ends_while_stopped(pid: int, action: Callable[[], object]) -> bool:
+    """Whether the action ends while this process stands still. It is run to its end."""
+    runs = threading.Thread(target=action)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        runs.start()
+        runs.join(LIMIT / 6)
+        return not runs.is_alive()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        runs.join(LIMIT)
+
+
 def interrupted(action: Callable[[], object], is_waiting: Callable[[], object]) -> None:
     """Sends this thread a SIGINT, as Ctrl-C does, once it waits: it must raise KeyboardInterrupt.
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket as sockets
 import threading
 import time
 
 import pytest
-from conftest import LIMIT, code, until
+from conftest import LIMIT, code, ends_while_stopped, until
 
 import cuda_ipc
 from cuda_ipc._service.envelope import HELLO, encode_envelope
@@ -107,36 +106,28 @@ def test_a_client_closes_while_the_hub_stands_still(own_hub):
     hub = cuda_ipc.connect(own_hub.socket)
     pid = hub.status()["pid"]
     client = hub.connect_service("nobody")
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        assert code(lambda: client.request(meta=1, timeout=0.3)) == "TIMEOUT"
-        closes = threading.Thread(target=client.close)
-        closes.start()
-        closes.join(LIMIT / 6)
-        was_late = closes.is_alive()
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    closes.join(LIMIT)
+    found = []
+
+    def close():
+        found.append(code(lambda: client.request(meta=1, timeout=0.3)))
+        client.close()
+
+    assert ends_while_stopped(pid, close)
     hub.close()
-    assert not was_late
+    assert found == ["TIMEOUT"]
 
 
 def test_a_worker_closes_while_the_hub_stands_still(own_hub):
     hub = cuda_ipc.connect(own_hub.socket)
     pid = hub.status()["pid"]
     service = hub.serve("w", lambda a, b: None, request=MESSAGE, claim_timeout=0.2)
-    os.kill(pid, signal.SIGSTOP)
-    try:
+
+    def close():
         time.sleep(1)  # the claim is over, and the worker asks who has it
-        closes = threading.Thread(target=service.close)
-        closes.start()
-        closes.join(LIMIT / 6)
-        was_late = closes.is_alive()
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    closes.join(LIMIT)
+        service.close()
+
+    assert ends_while_stopped(pid, close)
     hub.close()
-    assert not was_late
 
 
 def test_the_close_of_a_service_keeps_its_limit_while_its_next_offer_is_made(hub, monkeypatch):
