@@ -148,7 +148,7 @@ async function askPage(
   return reply;
 }
 
-/** Closes descriptors that come along: no answer of a bridge has any. */
+/** Asks the bridge. It sends no descriptors, so any that come with its answer are closed. */
 async function ask(
   link: PeerLink,
   request: BridgeRequest,
