@@ -197,12 +197,13 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
 
   it("ends a link on which more calls are made than it answers", async () => {
     const deadline = new Deadline("flood", {}, 20_000);
-    const { instance } = await instanceOfMachine();
-    const link = await hostile.links.to("one", instance, deadline);
     using victim = await hub.create("victim", { dtype: "uint8", shape: [limits.stagingBytes] });
     await victim.publish();
     await machine.says('announced: "victim"');
     const { object } = (await hub.inspect("victim")).object;
+    // WHY not before: the bridge ends a link that says nothing for a while.
+    const { instance } = await instanceOfMachine();
+    const link = await hostile.links.to("one", instance, deadline);
     const { export: from } = await link.call({ op: "export", name: "victim", object }, deadline);
     // Nearly all are asked for before the first is sent.
     const piece = { part: "data", byteOffset: 0, byteLength: limits.stagingBytes } as const;
@@ -219,11 +220,12 @@ describe("a bridge whose peer is hostile", { skip: skipWithoutEngines }, () => {
 
   it("ends a link on which more messages are asked for than may be under way", async () => {
     const deadline = new Deadline("flood", {}, 20_000);
-    const { instance } = await instanceOfMachine();
-    const link = await hostile.links.to("one", instance, deadline);
     using _writer = await hub.createChannel("flooded", { byteLength: 8 });
     await machine.says('announced: "flooded"');
     const { object } = (await hub.inspect("flooded")).object;
+    // WHY not before: the bridge ends a link that says nothing for a while.
+    const { instance } = await instanceOfMachine();
+    const link = await hostile.links.to("one", instance, deadline);
     const { channel } = await link.call({ op: "join", name: "flooded", object }, deadline);
     const read = link.read(channel, 1, deadline);
     const again = { op: "read", channel, count: 1 } as const;
