@@ -4,6 +4,7 @@
  * folder, never half of the real one.
  */
 import { randomBytes } from "node:crypto";
+import type { Stats } from "node:fs";
 import {
   type FileHandle,
   link,
@@ -11,15 +12,14 @@ import {
   mkdir,
   open,
   readdir,
-  readlink,
-  realpath,
   rename,
   rm,
   stat,
   unlink,
 } from "node:fs/promises";
-import { dirname, isAbsolute, join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { messageOf, SystemError } from "../base/errors.js";
+import { behindLinks } from "./behind-links.js";
 import { fileSystemError } from "./file-errors.js";
 
 export interface AtomicWriteOptions {
@@ -82,15 +82,11 @@ interface Target {
 
 /** Fails early, before all data is written. The link at the end would fail anyway. */
 async function checkTarget(path: string, force: boolean): Promise<Target> {
-  let target: string;
-  try {
-    target = await realpath(path);
-  } catch (error) {
-    if (hasErrno(error, "ENOENT")) return { target: await behindLinks(path) };
-    throw error;
-  }
-  const facts = await stat(target);
-  if (force && facts.isFile()) return { target, mode: facts.mode & 0o777 };
+  // A name with a slash at its end is a folder's, and then the system calls say so.
+  const target = (await behindLinks(path)) + (path.endsWith("/") ? "/" : "");
+  const facts = await statIfThere(target);
+  if (facts === undefined) return { target };
+  if (force && facts.isFile()) return { target, mode: keptMode(facts) };
   const problem = facts.isFile()
     ? "the file is there already"
     : "something other than a file is there";
@@ -101,21 +97,18 @@ async function checkTarget(path: string, force: boolean): Promise<Target> {
   });
 }
 
-/**
- * Follows symbolic links to a target that does not exist. A cycle cannot occur: `realpath` fails on
- * it first.
- */
-async function behindLinks(path: string): Promise<string> {
-  let content: string;
+async function statIfThere(path: string): Promise<Stats | undefined> {
   try {
-    content = await readlink(path);
+    return await stat(path);
   } catch (error) {
-    // The file is missing, or somebody just created one that is no link. The last step finds out.
-    if (hasErrno(error, "ENOENT") || hasErrno(error, "EINVAL")) return path;
+    if (hasErrno(error, "ENOENT")) return undefined;
     throw error;
   }
-  // WHY no join(): it would remove "sub/..", which leads elsewhere if "sub" is a link.
-  return behindLinks(isAbsolute(content) ? content : `${await realpath(dirname(path))}/${content}`);
+}
+
+/** The new file is this user's. Another user's mode must not let others write to it. */
+function keptMode({ mode, uid }: Stats): number {
+  return mode & (uid === process.geteuid?.() ? 0o777 : 0o755);
 }
 
 export interface NewFolder {

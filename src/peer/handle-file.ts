@@ -4,7 +4,7 @@
  * user could have written, and one whose exporter is gone.
  */
 import { randomBytes } from "node:crypto";
-import { constants, type Stats } from "node:fs";
+import type { Stats } from "node:fs";
 import { type FileHandle, open, rename, unlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { DType } from "../array/dtype.js";
@@ -15,8 +15,8 @@ import { defaults, limits } from "../base/limits.js";
 import { aString, oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
 import { IpcArrayHandle } from "../gpu/arrays/ipc-array-handle.js";
 import { type RawHandleOptions, rawArrayChecks } from "../gpu/arrays/open-ipc-handle.js";
-import { ownUid } from "../os/runtime-folder.js";
 import { fromNodeError } from "../os/system-error.js";
+import { distrustOf, TRUSTED_READ } from "../os/trusted-file.js";
 import {
   type ArrayHandleDocument,
   decodeHandle,
@@ -29,8 +29,6 @@ import { parseSharedDocument, type SharedDocument } from "../wire/shared-documen
 import { checkExporter } from "./fetch-fds.js";
 import { FileWatch } from "./file-watch.js";
 import { Shared } from "./share.js";
-
-const OTHERS_MAY_WRITE = 0o022;
 
 export interface WriteHandleFileOptions {
   /**
@@ -230,8 +228,7 @@ function rawForm(path: string, options: ReadRawHandleFileOptions): Form {
 
 async function readTrusted(path: string, byteLengthMax: number): Promise<Buffer> {
   try {
-    // Not blocking, because opening a pipe would wait for its writer.
-    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    const file = await open(path, TRUSTED_READ);
     try {
       checkTrusted(path, await file.stat());
       return await readBytes(file, byteLengthMax + 1);
@@ -243,20 +240,18 @@ async function readTrusted(path: string, byteLengthMax: number): Promise<Buffer>
   }
 }
 
-/** Checks the open file and not the path, which can name another file by now. */
 function checkTrusted(path: string, stats: Stats): void {
-  const refuse = (found: string) => `Cannot trust handle file ${path}: ${found}`;
-  if (!stats.isFile())
-    throw new CudaIpcError("INVALID_DESCRIPTOR", refuse("it is not a plain file"));
-  if (stats.uid !== ownUid()) {
-    const found = `it belongs to user ${stats.uid}, wanted user ${ownUid()}`;
-    throw new CudaIpcError("UNTRUSTED_PEER", refuse(found));
-  }
-  const mode = stats.mode & 0o777;
-  if ((mode & OTHERS_MAY_WRITE) === 0) return;
-  const found = `other users may write to it (mode 0${mode.toString(8)}). Use mode 0600.`;
-  throw new CudaIpcError("UNSAFE_RUNTIME_DIR", refuse(found));
+  const distrust = distrustOf(stats);
+  if (distrust === undefined) return;
+  const code = UNTRUSTED[distrust.about];
+  throw new CudaIpcError(code, `Cannot trust handle file ${path}: ${distrust.found}`);
 }
+
+const UNTRUSTED = {
+  type: "INVALID_DESCRIPTOR",
+  owner: "UNTRUSTED_PEER",
+  mode: "UNSAFE_RUNTIME_DIR",
+} as const;
 
 /** Reads the first bytes of a file, or all if it has fewer. */
 async function readBytes(file: FileHandle, byteLengthMax: number): Promise<Buffer> {

@@ -2,15 +2,7 @@
  * Finds and reads the hub's configuration file, which only root and the hub's user may write.
  * Combines it with the flags.
  */
-import {
-  closeSync,
-  constants,
-  existsSync,
-  fstatSync,
-  openSync,
-  readFileSync,
-  type Stats,
-} from "node:fs";
+import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
@@ -20,6 +12,7 @@ import { groupIds, userIds } from "../../os/accounts.js";
 import { openFilesMax } from "../../os/open-file.js";
 import { ownUid, ROOT } from "../../os/runtime-folder.js";
 import { fromNodeError } from "../../os/system-error.js";
+import { readTrustedFile } from "../../os/trusted-file.js";
 import {
   type AccountNames,
   checkHubConfig,
@@ -108,38 +101,16 @@ function readTrusted(
   source: string,
   refuse: (found: string) => CudaIpcError,
 ): string {
-  let fd: number;
+  const max = limits.configFileBytesMax;
+  let bytes: Buffer;
   try {
-    // Opening a pipe without a writer would block.
-    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    bytes = readTrustedFile(path, max + 1, ({ found }) => refuse(found));
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT")
       throw refuse("there is no such file");
     throw fromNodeError(`use ${source}`, error);
   }
-  try {
-    // Checks the opened file: another file may take its place between a look and a read.
-    const found = untrusted(fstatSync(fd));
-    if (found !== undefined) throw refuse(found);
-    return readFileSync(fd, "utf8");
-  } catch (error) {
-    throw fromNodeError(`use ${source}`, error);
-  } finally {
-    closeSync(fd);
-  }
-}
-
-function untrusted(stats: Stats): string | undefined {
-  if (!stats.isFile()) return "it is not a file";
-  if (stats.uid !== ROOT && stats.uid !== ownUid()) {
-    return `it belongs to user ${stats.uid}, wanted a file of root or of user ${ownUid()}`;
-  }
-  if ((stats.mode & 0o022) !== 0) {
-    const mode = `0${(stats.mode & 0o777).toString(8)}`;
-    return `its mode is ${mode}, wanted one that only its owner can write (chmod 644)`;
-  }
-  const max = limits.configFileBytesMax;
-  return stats.size > max
-    ? `it has ${stats.size} bytes, the limit (configFileBytesMax) is ${max}`
-    : undefined;
+  if (bytes.byteLength > max)
+    throw refuse(`it has more than ${max} bytes, the limit (configFileBytesMax)`);
+  return bytes.toString("utf8");
 }

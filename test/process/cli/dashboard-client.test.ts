@@ -1,6 +1,6 @@
 /** What the dashboard does for a client, and for Prometheus. */
 import assert from "node:assert/strict";
-import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
@@ -108,12 +108,29 @@ describe("the metrics of the dashboard", () => {
     writeFileSync(rig.path("token"), `${"x".repeat(43)}\n`);
     chmodSync(rig.path("token"), 0o644);
     const open = await rig.run("dashboard", "--token-file", "token");
-    assert.match(open.stderr, /all users may use it/);
+    assert.match(open.stderr, /its mode is 0644, wanted one that keeps out all other users/);
+    chmodSync(rig.path("token"), 0o660);
+    const writable = await rig.run("dashboard", "--token-file", "token");
+    assert.match(writable.stderr, /its mode is 0660, wanted one that only its owner can write/);
     chmodSync(rig.path("token"), 0o640);
     writeFileSync(rig.path("token"), "short");
     const short = await rig.run("dashboard", "--token-file", "token");
     assert.match(short.stderr, /wanted 32 to 256 letters/);
     const folder = await rig.run("dashboard", "--token-file", ".");
-    assert.deepEqual([open.code, short.code, folder.code], [1, 1, 1]);
+    assert.match(folder.stderr, /error\[INVALID_FILE\].*it is not a plain file/);
+    assert.deepEqual([open.code, writable.code, short.code, folder.code], [1, 1, 1, 1]);
+  });
+
+  const skip = process.geteuid?.() !== 0 && "only root can give a file away";
+  it("are refused with the token of another user", { skip }, async () => {
+    await using rig = await CliRig.open();
+    writeFileSync(rig.path("token"), `${"x".repeat(43)}\n`, { mode: 0o600 });
+    chownSync(rig.path("token"), 12_345, 12_345);
+    const { code, stderr } = await rig.run("dashboard", "--token-file", "token");
+    assert.match(
+      stderr,
+      /error\[PERMISSION_DENIED\].*it belongs to user 12345, wanted a file of root/,
+    );
+    assert.equal(code, 1);
   });
 });

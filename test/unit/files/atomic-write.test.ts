@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import {
   chmodSync,
+  chownSync,
   existsSync,
+  lchownSync,
   lstatSync,
   mkdirSync,
   readdirSync,
@@ -96,6 +98,44 @@ describe("writeFileAtomically", () => {
       await assert.rejects(attempt, { code: "INVALID_FILE", errnoName: "ENOENT" });
     });
   }
+
+  const skip = process.geteuid?.() !== 0 && "only root can give a link away";
+  it("follows no link of another user in a folder that all may write to", { skip }, async () => {
+    using scratch = scratchFolder();
+    const [home, all] = [join(scratch.path, "home"), join(scratch.path, "all")];
+    mkdirSync(home);
+    mkdirSync(all);
+    chmodSync(all, 0o1777);
+    const theirs = (content: string, name: string) => {
+      symlinkSync(content, join(all, name));
+      lchownSync(join(all, name), 12_345, 12_345);
+    };
+    writeFileSync(join(home, "keys"), "old");
+    theirs("../home/keys", "file");
+    theirs("../home/absent", "nothing");
+    theirs("../home", "folder");
+    for (const path of ["file", "nothing", "folder/keys", "folder/absent"]) {
+      const attempt = writeFileAtomically(join(all, path), { force: true }, writes("new"));
+      await assert.rejects(attempt, {
+        code: "PERMISSION_DENIED",
+        message: /the symbolic link ".*" belongs to user 12345, and all users may write/,
+      });
+    }
+    assert.deepEqual(readdirSync(home), ["keys"]);
+    assert.equal(readFileSync(join(home, "keys"), "utf8"), "old");
+    chmodSync(all, 0o755);
+    await writeFileAtomically(join(all, "file"), { force: true }, writes("new"));
+    assert.equal(readFileSync(join(home, "keys"), "utf8"), "new");
+  });
+
+  it("takes from another user's file no right to write", { skip }, async () => {
+    using scratch = scratchFolder();
+    const path = scratch.write("x", "old");
+    chmodSync(path, 0o666);
+    chownSync(path, 12_345, 12_345);
+    await writeFileAtomically(path, { force: true }, writes("new"));
+    assert.equal(statSync(path).mode & 0o777, 0o644);
+  });
 
   it("refuses the file behind a link before the writer is called", async () => {
     using scratch = scratchFolder();
