@@ -37,6 +37,14 @@ export type Sharing = v.InferOutput<typeof sharingSchema>;
 export const PRIVATE: Sharing = { with: "private", access: "read" };
 
 /**
+ * What a new object may take its name from: an object of its own kind, of any kind, or only the one
+ * with this number.
+ */
+export const replaceSchema = v.union([v.picklist(["same-kind", "any-kind"]), positive]);
+
+export type Replace = v.InferOutput<typeof replaceSchema>;
+
+/**
  * A thread of the client's process, by its own view of its number. `startTicks` is as in
  * /proc/PID/task/TID/stat.
  */
@@ -63,7 +71,8 @@ export const requestSchema = v.variant("op", [
   v.strictObject({ ...head, op: v.literal("restored") }),
   /**
    * Registers memory under a name. As many descriptors come with it as `fdsOf` says. `open` does
-   * not see it yet.
+   * not see it yet. With `replace` the object gets the name only when it is published, in one step
+   * from the object that has it then.
    */
   v.strictObject({
     ...head,
@@ -72,6 +81,7 @@ export const requestSchema = v.variant("op", [
     lifetime: lifetimeSchema,
     descriptor: descriptorSchema,
     sharing: v.optional(sharingSchema),
+    replace: v.optional(replaceSchema),
   }),
   v.strictObject({ ...head, op: v.literal("publish"), object: positive }),
   /** Answered when the name is published; with `wait: false` at once. Only channels have a role. */

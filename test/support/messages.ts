@@ -147,6 +147,12 @@ export const requests: readonly Request[] = [
   { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: hostBundle(3, 200) },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: timelineDescriptor },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: gpuArray },
+  ...(["same-kind", "any-kind", 7] as const).map((replace) => ({
+    ...head,
+    op: "create" as const,
+    ...sharedFrame,
+    replace,
+  })),
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: pooledArray },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: legacyArray },
   { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: replica },

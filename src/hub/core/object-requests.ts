@@ -16,6 +16,7 @@ import { endsWithOwner, hasOwnFile } from "../../wire/schemas.js";
 import type { Attachments } from "../descriptors/attachments.js";
 import { checkParts } from "../descriptors/check-channel.js";
 import { checkMemory, checkSameMemory, checkUse } from "../descriptors/check-descriptor.js";
+import { checkMayPublish, checkMayReplace } from "../objects/name-taken.js";
 import type { ObjectTable } from "../objects/object-table.js";
 import type { Lease, ObjectMemory, SharedObject } from "../objects/shared-object.js";
 import { unheldSince } from "../objects/shared-object.js";
@@ -59,12 +60,16 @@ export class ObjectRequests<Fd> {
     request: RequestOf<"create">,
     attached: Attachments<Fd>,
   ): ResultOf<"create"> {
-    const { descriptor, lifetime, sharing = PRIVATE } = request;
+    const { descriptor, lifetime, sharing = PRIVATE, replace } = request;
     const name = checkName(request.name);
     const attempt = `create "${name}"`;
     const { fds } = attached;
     const unfit = endsWithOwner(descriptor) ? whyUnfitForLegacy(lifetime, sharing) : undefined;
     if (unfit !== undefined) throw new CudaIpcError("UNSUPPORTED", `Cannot ${attempt}: ${unfit}`);
+    const found = this.#objects.index.find(name);
+    // At once, and not only when it is published: the client is about to fill the memory.
+    if (found !== undefined && replace !== undefined)
+      checkMayReplace(found, descriptor.content.kind, replace, session.peer);
     const { inodes, writable } = checkMemory(attempt, descriptor, fds, this.#ports);
     checkUse(attempt, { descriptor, sharing, writable }, fds, this.#ports);
     const memory: ObjectMemory<Fd> = { fds: fds as [Fd, ...Fd[]], writable };
@@ -78,6 +83,7 @@ export class ObjectRequests<Fd> {
       writable,
       createdAtMs,
       memory,
+      replace,
     };
     const lease = this.#objects.create(fields, session);
     attached.keep();
@@ -88,6 +94,7 @@ export class ObjectRequests<Fd> {
   publish(session: Session<Fd>, request: RequestOf<"publish">): ResultOf<"publish"> | undefined {
     const { id, object: number } = request;
     const object = this.#owned(session, number, "publish");
+    checkMayPublish(object, this.#objects.index.find(object.name), session.peer);
     this.#objects.publish(object);
     if (this.#ports.isKept(number)) return {};
     const pending = { connection: session.connection.id, request: id };

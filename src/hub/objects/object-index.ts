@@ -70,6 +70,14 @@ export class ObjectIndex<Fd> {
     this.#visibleNames.reset(this.#byName.values());
   }
 
+  /** Gives the object its name, which is free. */
+  name(object: SharedObject<Fd>): void {
+    object.named = true;
+    if (object.lifetime === "pinned") this.#pinnedCount += 1;
+    this.#byName.set(object.name, object);
+    this.#visibleNames.add(object);
+  }
+
   /** The object has got its memory back. */
   memoryFound(object: SharedObject<Fd>): void {
     this.#withoutMemoryCount -= 1;

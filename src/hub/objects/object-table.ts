@@ -7,11 +7,13 @@
  *      +-- owner's lease     +-- held: last       +-- last lease ends
  *          ends                  lease ends
  *
+ * An object that replaces another one has no name until it is published. Then the name passes to it
+ * in one step, and the other object is unnamed.
+ *
  * A timeline keeps its name as long as its owner's lease, and ends for everybody with that lease.
  * So does legacy memory, which only its owner keeps alive.
  * After a crash of the hub an object has no memory until one of its holders brings it back.
  */
-import { CudaIpcError } from "../../base/errors.js";
 import { releaseAll } from "../../base/scope.js";
 import type { HubPorts } from "../core/ports.js";
 import type { Session } from "../core/sessions.js";
@@ -25,6 +27,7 @@ import {
 } from "../restart/as-records.js";
 import type { HubRecord, LeaseRecord, ObjectRecord } from "../restart/hub-records.js";
 import { LostObjects } from "./lost-objects.js";
+import { nameTaken } from "./name-taken.js";
 import { ObjectIndex } from "./object-index.js";
 import type { Grant, Lease, NewObject, ObjectMemory, SharedObject } from "./shared-object.js";
 import {
@@ -36,6 +39,7 @@ import {
   isLost,
   ObjectLeases,
   staysWithoutOwner,
+  takesNameLater,
   waitsForWriter,
 } from "./shared-object.js";
 import { WordsInMemory, type WordsPorts } from "./words-in-memory.js";
@@ -77,13 +81,9 @@ export class ObjectTable<Fd> {
    * @throws NAME_TAKEN, LIMIT_EXCEEDED
    */
   create(fields: NewObject<Fd>, session: Session<Fd>): Lease<Fd> {
-    const { name, descriptor } = fields;
-    if (this.index.find(name) !== undefined) {
-      throw new CudaIpcError(
-        "NAME_TAKEN",
-        `Cannot create "${name}": an object of this name is shared`,
-      );
-    }
+    const { name, descriptor, replace } = fields;
+    const found = replace === undefined ? this.index.find(name) : undefined;
+    if (found !== undefined) throw nameTaken(`create "${name}"`, found, session.peer);
     const { pid, uid, gid } = session.peer;
     const account = session.account.parent as Account;
     const object: SharedObject<Fd> = {
@@ -93,7 +93,7 @@ export class ObjectTable<Fd> {
       account,
       leases: new ObjectLeases(),
       published: false,
-      named: true,
+      named: replace === undefined,
       changedAt: 0,
       releasedAtMs: 0,
     };
@@ -114,18 +114,28 @@ export class ObjectTable<Fd> {
       session.account.refund(cost);
       throw error;
     }
-    this.lost.forget(name);
+    if (object.named) this.lost.forget(name);
     this.index.add(object);
     this.index.addLease(lease);
     this.#ports.memoryArrived(object.id, fields.memory.fds);
     return lease;
   }
 
+  /** Takes the name from the object that has it, if this one replaces it. */
   publish(object: SharedObject<Fd>): void {
     if (object.published) return;
-    this.#ports.record([{ t: "published", object: object.id }]);
+    const takesName = takesNameLater(object);
+    const replaced = takesName ? this.index.find(object.name) : undefined;
+    const from = replaced === undefined ? {} : { replaced: replaced.id };
+    this.#ports.record([{ t: "published", object: object.id, ...from }]);
     object.published = true;
+    if (takesName) {
+      if (replaced !== undefined) this.index.unname(replaced);
+      this.lost.forget(object.name);
+      this.index.name(object);
+    }
     this.index.changes.changed(object);
+    if (replaced !== undefined) this.#nameLost(replaced);
   }
 
   /** @throws LIMIT_EXCEEDED */
@@ -177,8 +187,12 @@ export class ObjectTable<Fd> {
     if (object.named) {
       this.index.unname(object);
       this.#ports.record([{ t: "unnamed", object: object.id }]);
-      chargeHolder(object);
     }
+    this.#nameLost(object);
+  }
+
+  #nameLost(object: SharedObject<Fd>): void {
+    chargeHolder(object);
     releaseAll([
       // No writer can find the channel any more to go on with it.
       () =>

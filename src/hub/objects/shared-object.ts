@@ -37,7 +37,10 @@ export interface SharedObject<Fd> extends Omit<ObjectRecord, "t"> {
   readonly leases: ObjectLeases<Fd>;
   memory: ObjectMemory<Fd> | undefined;
   published: boolean;
-  /** False after `remove`: from then on only its leases keep it. */
+  /**
+   * False after `remove`: from then on only its leases keep it. False as well before an object that
+   * replaces another one is published.
+   */
   named: boolean;
   /** The position of its latest change (object-changes.ts). */
   changedAt: number;
@@ -126,6 +129,11 @@ export function freeSeats<Fd>({ descriptor: { content }, leases }: SharedObject<
 
 export function isChannel<Fd>({ descriptor }: SharedObject<Fd>): boolean {
   return descriptor.content.kind === "channel";
+}
+
+/** Whether it gets its name when it is published. */
+export function takesNameLater<Fd>({ replace, published }: SharedObject<Fd>): boolean {
+  return replace !== undefined && !published;
 }
 
 /** Whether the object can be opened. */

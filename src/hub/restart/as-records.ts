@@ -21,6 +21,7 @@ export function objectRecord<Fd>(
   object: Omit<SharedObject<Fd>, "leases" | "memory" | "account" | "changedAt" | "releasedAtMs">,
 ): ObjectRecord {
   const { id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes, writable } = object;
+  const { replace } = object;
   return {
     t: "object",
     id,
@@ -32,6 +33,7 @@ export function objectRecord<Fd>(
     owner,
     inodes,
     writable,
+    ...(replace === undefined ? {} : { replace }),
   };
 }
 
@@ -62,6 +64,7 @@ export function objectOf<Fd>(record: ObjectRecord, state: RestoredState<Fd>): Sh
     owner: record.owner,
     inodes: record.inodes,
     writable: record.writable,
+    replace: record.replace,
     account: state.account,
     leases: new ObjectLeases(),
     memory: state.memory,

@@ -5,7 +5,7 @@
  */
 import type { ChannelRole } from "../../wire/channel-content.js";
 import type { Descriptor } from "../../wire/descriptor.js";
-import type { Lifetime, RequestOf, Sharing } from "../../wire/messages.js";
+import type { Lifetime, Replace, RequestOf, Sharing } from "../../wire/messages.js";
 
 export interface SessionRecord {
   readonly t: "session";
@@ -42,6 +42,8 @@ export interface ObjectRecord {
   readonly inodes: readonly (string | null)[];
   /** Whether the creator's descriptor of host memory lets others write. */
   readonly writable: boolean;
+  /** The object gets its name when it is published, from an object that this allows. */
+  readonly replace?: Replace | undefined;
 }
 
 export interface LeaseRecord {
@@ -60,7 +62,8 @@ export type HubRecord =
   | SessionRecord
   | ObjectRecord
   | LeaseRecord
-  | { readonly t: "published"; readonly object: number }
+  /** With the object that lost its name to this one in the same step. */
+  | { readonly t: "published"; readonly object: number; readonly replaced?: number }
   /** Its name was removed. It lives on for its leases. */
   | { readonly t: "unnamed"; readonly object: number }
   | { readonly t: "object-ended"; readonly object: number }
@@ -160,7 +163,11 @@ function apply(state: HubState, record: StoredRecord): void {
       break;
     case "object":
       seen(state, record.id);
-      state.objects.set(record.id, { record, published: false, named: true });
+      state.objects.set(record.id, {
+        record,
+        published: false,
+        named: record.replace === undefined,
+      });
       break;
     case "kept": {
       const { object, published, named } = record;
@@ -177,12 +184,12 @@ function apply(state: HubState, record: StoredRecord): void {
     case "published":
       change(state, record.object, (object) => {
         object.published = true;
+        if (object.record.replace !== undefined) object.named = true;
       });
+      if (record.replaced !== undefined) unname(state, record.replaced);
       break;
     case "unnamed":
-      change(state, record.object, (object) => {
-        object.named = false;
-      });
+      unname(state, record.object);
       break;
     case "released":
       state.leases.delete(record.lease);
@@ -218,6 +225,12 @@ function pack({ id, object, session, kind, sinceMs, role, place }: LeaseRecord):
   return role === undefined
     ? [id, object, session, kind, sinceMs]
     : [id, object, session, kind, sinceMs, role, place ?? null];
+}
+
+function unname(state: HubState, id: number): void {
+  change(state, id, (object) => {
+    object.named = false;
+  });
 }
 
 function change(state: HubState, id: number, apply: (object: ObjectState) => void): void {

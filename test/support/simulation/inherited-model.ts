@@ -42,6 +42,7 @@ export function inheritedModel(
       memory: kept.get(id),
       payer: owner.uid,
       ownerLease: undefined,
+      replace: record.replace,
       published,
       named,
     });

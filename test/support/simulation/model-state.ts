@@ -2,7 +2,7 @@
 import type { ConnectionId, Peer } from "../../../src/hub/core/ports.js";
 import type { ChannelRole } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
-import type { RequestOf, Sharing } from "../../../src/wire/messages.js";
+import type { Replace, RequestOf, Sharing } from "../../../src/wire/messages.js";
 import type { Tally, Uses } from "./tally.js";
 import type { File, Held } from "./world.js";
 
@@ -68,6 +68,8 @@ export interface ModelObject {
   /** The user who pays for it. */
   payer: number;
   ownerLease: ModelLease | undefined;
+  /** What it may take its name from when it is published. */
+  readonly replace?: Replace | undefined;
   published: boolean;
   named: boolean;
 }

@@ -216,6 +216,16 @@ export class Model extends ModelAccounts {
     this.#endIfUnused(object);
   }
 
+  /** The object gets its name, and the one that has it loses it. */
+  takeName(object: ModelObject): void {
+    const replaced = this.names.get(object.name);
+    object.named = true;
+    this.names.set(object.name, object);
+    if (replaced === undefined) return;
+    replaced.named = false;
+    this.remove(replaced);
+  }
+
   /** Keeps the files that a reader of a channel brought. */
   keepParts(lease: ModelLease): void {
     if (lease.object.memory !== undefined) return;

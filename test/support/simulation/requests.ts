@@ -2,7 +2,7 @@
 import { controlByteLength } from "../../../src/ring/channel-layout.js";
 import type { ChannelContent } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
-import type { Request, Sharing } from "../../../src/wire/messages.js";
+import type { Replace, Request, Sharing } from "../../../src/wire/messages.js";
 import {
   channelOf,
   gpuArray,
@@ -194,10 +194,16 @@ function create(id: number, around: Surroundings): Packet {
     lifetime,
     descriptor,
     ...shared,
+    ...(random.chance(0.3) ? { replace: replaced(random) } : {}),
   };
   const held = memoryFor(descriptor, around);
   if (random.chance(0.01)) held.push({ file: around.world.file(), writable: true });
   return { message, held };
+}
+
+function replaced(random: Random): Replace {
+  const kind = random.pick(["same-kind", "any-kind"] as const);
+  return random.chance(0.1) ? 1 + random.below(1000) : kind;
 }
 
 function memoryFor({ content }: Descriptor, { random, world }: Surroundings): Held[] {

@@ -4,7 +4,9 @@
  */
 
 import assert from "node:assert/strict";
-import type { Request, RequestOf } from "../../../src/wire/messages.js";
+import type { ErrorCode } from "../../../src/base/error-codes.js";
+import type { Descriptor } from "../../../src/wire/descriptor.js";
+import type { Replace, Request, RequestOf } from "../../../src/wire/messages.js";
 import { isValidName } from "../../../src/wire/names.js";
 import { type Event, grant, grantWaiting, restore } from "./grant-rules.js";
 import { isSameProcess } from "./identity.js";
@@ -221,9 +223,14 @@ function create(
   const isOwn = lifetime === "held" && sharing.with === "private";
   if (descriptor.mechanism === "legacy" && !isOwn)
     return judge.fails(id, message.id, "UNSUPPORTED");
+  const { replace } = message;
+  const found = model.names.get(name);
+  const notReplaced = found && replace && whyNotReplaced(found, descriptor, replace, session);
+  if (notReplaced !== undefined) return judge.fails(id, message.id, notReplaced);
   if (!checkCreated(descriptor, sharing, held))
     return judge.fails(id, message.id, "INVALID_DESCRIPTOR");
-  if (model.names.has(name)) return judge.fails(id, message.id, "NAME_TAKEN");
+  if (found !== undefined && replace === undefined)
+    return judge.fails(id, message.id, "NAME_TAKEN");
   const { uid, gid } = session.peer;
   const uses = usesOf(descriptor);
   const refusal = model.refusal(session.tally, uid, { ...uses, leases: 1 });
@@ -245,13 +252,26 @@ function create(
     memory: held,
     payer: uid,
     ownerLease: undefined,
+    replace,
     published: false,
-    named: true,
+    named: replace === undefined,
   };
   model.addObject(object);
   const role = descriptor.content.kind === "channel" ? "writer" : undefined;
   model.addLease(judge.fresh(result.lease), { kind: "owner", role }, session, object);
   session.recorded = true;
+}
+
+function whyNotReplaced(
+  found: ModelObject,
+  { content }: Descriptor,
+  replace: Replace,
+  session: ModelSession,
+): ErrorCode | undefined {
+  if (typeof replace === "number" && found.id !== replace) return "NAME_TAKEN";
+  if (!mayManage(found, session)) return "PERMISSION_DENIED";
+  const sameKind = found.descriptor.content.kind === content.kind;
+  return replace === "same-kind" && !sameKind ? "WRONG_KIND" : undefined;
 }
 
 function publish(event: Event, session: ModelSession, message: RequestOf<"publish">) {
@@ -260,7 +280,16 @@ function publish(event: Event, session: ModelSession, message: RequestOf<"publis
   const object = model.objects.get(message.object);
   if (object === undefined) return judge.fails(id, message.id, "NOT_FOUND");
   if (object.ownerLease?.session !== session) return judge.fails(id, message.id, "NOT_OWNER");
+  const found = model.names.get(object.name);
+  if (!object.published && !object.named) {
+    const { replace, descriptor } = object;
+    if (replace === undefined)
+      return judge.fails(id, message.id, found === undefined ? "NOT_FOUND" : "NAME_TAKEN");
+    const notReplaced = found && whyNotReplaced(found, descriptor, replace, session);
+    if (notReplaced !== undefined) return judge.fails(id, message.id, notReplaced);
+  }
   if (event.diskFull && !object.published) return judge.fails(id, message.id, "DISK_FULL");
+  if (!object.published && object.replace !== undefined) model.takeName(object);
   if (event.isKept(object.id)) judge.ok(id, message.id);
   else model.publishes.push({ object: object.id, connection: id, request: message.id });
   object.published = true;
