@@ -9,6 +9,7 @@ import {
   checkFunction,
   checkMilliseconds,
   checkObject,
+  checkOneOf,
   checkShape,
   integer,
   nested,
@@ -75,12 +76,17 @@ type Layout = Omit<ArrayOptions<DType>, "mechanism">;
 
 const arrayChecks = { dtype: aDType, shape: checkShape } as const;
 
+function aReplace(option: string, value: unknown): void {
+  checkOneOf(option, value as boolean, [true, false, "any-kind"]);
+}
+
 const createChecks = {
   ...waitChecks,
   device: aDeviceName,
   lifetime: oneOf("held", "pinned"),
   sharing: sharingCheck,
   pool: aPool,
+  replace: aReplace,
 } as const;
 
 const findChecks = { ...waitChecks, wait: aBoolean, device: aDeviceName } as const;
@@ -126,7 +132,6 @@ const put = optionsOf<PutOptions>("put()", {
   ...createChecks,
   dtype: aDType,
   shape: checkShape,
-  replace: aBoolean,
 });
 
 const fileChecks = { format: oneOf(...fileFormats), onProgress: checkFunction } as const;
@@ -136,7 +141,6 @@ const load = optionsOf<LoadOptions>("load()", {
   ...fileChecks,
   dtype: aDType,
   shape: checkShape,
-  replace: aBoolean,
 });
 
 const save = optionsOf<SaveOptions>("save()", {
@@ -157,6 +161,7 @@ const createTimeline = optionsOf<CreateTimelineOptions>("createTimeline()", {
   ...waitChecks,
   device: aDeviceName,
   sharing: sharingCheck,
+  replace: aReplace,
 });
 
 const openTimeline = optionsOf<OpenTimelineOptions>("openTimeline()", findChecks);

@@ -38,7 +38,16 @@ export interface RemoveOptions extends WaitOptions {
   readonly unheldSinceMs?: number | undefined;
 }
 
-export interface CreateOptions extends WaitOptions {
+export interface ReplaceOptions {
+  /**
+   * Takes the name over from an older object when the new one is published. The name is never free
+   * in between, and holders of the older object keep it. With `true` the older object must be of
+   * the same kind (array, bundle, channel or timeline), with `any-kind` it need not.
+   */
+  readonly replace?: boolean | "any-kind" | undefined;
+}
+
+export interface CreateOptions extends WaitOptions, ReplaceOptions {
   /** `host`, `cuda:N` or `auto`. Default: the device that `connect` was given. */
   readonly device?: string | undefined;
   /**
@@ -80,15 +89,7 @@ export interface CreateBundleOptions extends CreateOptions {
   readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
-export interface ReplaceOptions {
-  /**
-   * Replaces an older object of this name once the new memory is filled. The name is free for a
-   * moment in between; an `open` waits then.
-   */
-  readonly replace?: boolean | undefined;
-}
-
-export interface PutOptions<D extends DType = DType> extends CreateOptions, ReplaceOptions {
+export interface PutOptions<D extends DType = DType> extends CreateOptions {
   /**
    * The element type. Required for plain arrays, and for types that share a typed array, such as
    * float16 and uint16.
@@ -116,7 +117,6 @@ interface FileOptions<F extends FileFormat> {
 
 export interface LoadOptions<F extends FileFormat = FileFormat>
   extends CreateOptions,
-    ReplaceOptions,
     FileOptions<F> {
   /** Element type of raw bytes. Default: uint8. */
   readonly dtype?: DType | undefined;

@@ -43,7 +43,7 @@ export function addPut(program: Command, context: CommandContext): void {
       ".npy (an array), .safetensors or a folder of them (a bundle of arrays), or raw bytes",
     )
     .addOption(deviceOption())
-    .option("-r, --replace", "if the name exists, replace it once the file has been read")
+    .option("-r, --replace", "replace an object of this name and kind once the file is read")
     .addOption(shareOption("open"))
     .addOption(
       new Option(

@@ -17,6 +17,7 @@ import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { ChannelRole } from "../../wire/channel-content.js";
 import type { Descriptor, DescriptorContent, ReplicaOf } from "../../wire/descriptor.js";
+import type { Replace } from "../../wire/messages.js";
 import { checkName } from "../../wire/names.js";
 import { sharingOf } from "../call-checks.js";
 import { operations } from "../client-diagnostics.js";
@@ -45,7 +46,9 @@ export interface OpenedObject extends HandleFacts {
   readonly fds: readonly [OwnedFd, ...OwnedFd[]];
 }
 
-export interface NewObjectOptions extends CreateOptions {
+export interface NewObjectOptions extends Omit<CreateOptions, "replace"> {
+  /** A number: only the object with it may be replaced. */
+  readonly replace?: CreateOptions["replace"] | number;
   readonly replicaOf?: ReplicaOf | undefined;
 }
 
@@ -65,21 +68,17 @@ export class HubObjects {
     this.#checkOpen = checkOpen;
   }
 
-  /**
-   * Registers arrays in `memory`: a number of bytes to allocate, or a buffer, which the handle owns
-   * once this resolves.
-   */
+  /** Registers arrays in new memory, which the handle owns. */
   async create(
     name: string,
-    memory: number | DeviceBuffer,
+    byteLength: number,
     options: NewObjectOptions,
     content: DescriptorContent,
     index: OwnedFd | undefined,
   ): Promise<{ buffer: DeviceBuffer; handle: SharedHandle }> {
     checkName(name);
     this.#checkOpen(`create "${name}"`);
-    const ownBuffer = typeof memory === "number";
-    const buffer = ownBuffer ? this.allocate(name, memory, options) : memory;
+    const buffer = this.#allocate(name, byteLength, options);
     let facts: HandleFacts | undefined;
     try {
       await buffer.ready({ signal: options.signal, timeoutMs: options.timeoutMs });
@@ -92,14 +91,13 @@ export class HubObjects {
       return { buffer, handle: this.handles.track(facts, () => buffer.close()) };
     } catch (error) {
       if (facts !== undefined) this.link.release(facts.lease);
-      if (ownBuffer) buffer.close();
+      buffer.close();
       throw error;
     }
   }
 
   /** Allocates memory for a new object, on the chosen device or in the chosen pool. */
-  allocate(name: string, byteLength: number, { device, pool }: CreateOptions): DeviceBuffer {
-    this.#checkOpen(`create "${name}"`);
+  #allocate(name: string, byteLength: number, { device, pool }: NewObjectOptions): DeviceBuffer {
     if (pool === undefined)
       return DeviceBuffer.allocate(this.#devices.open(device), byteLength, { label: name });
     if (device !== undefined && this.#devices.open(device).uuid !== pool.device.uuid) {
@@ -115,7 +113,7 @@ export class HubObjects {
     name: string,
     descriptor: Descriptor,
     memory: HeldMemory,
-    options: CreateOptions,
+    options: NewObjectOptions,
   ): Promise<HandleFacts> {
     const attempt = `create "${name}"`;
     return acquireInAsync(async (scope) => {
@@ -130,6 +128,7 @@ export class HubObjects {
         lifetime: options.lifetime ?? "held",
         descriptor,
         ...(sharing === undefined ? {} : { sharing }),
+        ...replaceOf(options.replace),
       };
       const fds = memory.bring();
       try {
@@ -278,4 +277,9 @@ export class HubObjects {
       return buffer;
     });
   }
+}
+
+function replaceOf(replace: NewObjectOptions["replace"]): { readonly replace?: Replace } {
+  if (replace === undefined || replace === false) return {};
+  return { replace: replace === true ? "same-kind" : replace };
 }

@@ -27,14 +27,13 @@ export async function loadFile<F extends FileFormat>(
     await using source = await LoadSource.open(path, options);
     const { content, byteLength } = source.plan;
     const shared = await publishNew<SharedArray | SharedBundle>(
-      hub,
-      name,
+      hub.link,
       {
         byteLength,
-        create: (memory, given) => {
+        create: (byteLength, given) => {
           if (content.kind === "array")
-            return createArray(hub.objects, name, content.layout, memory, given);
-          return createBundle(hub.objects, name, content.layouts, memory, {
+            return createArray(hub.objects, name, content.layout, byteLength, given);
+          return createBundle(hub.objects, name, content.layouts, byteLength, {
             ...given,
             metadata: content.metadata,
           });

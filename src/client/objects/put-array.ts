@@ -29,11 +29,10 @@ export async function putArray<D extends DType>(
   const deadline = new Deadline(`put "${name}"`, options, Number.POSITIVE_INFINITY);
   try {
     return await publishNew(
-      hub,
-      name,
+      hub.link,
       {
         byteLength: arrayByteLength(dtype, shape),
-        create: (memory, given) => createArray(hub.objects, name, layout, memory, given),
+        create: (byteLength, given) => createArray(hub.objects, name, layout, byteLength, given),
         fill: (buffer) => buffer.write(0, bytes, deadline.rest()),
       },
       options,

@@ -39,22 +39,21 @@ export async function putReplica(
   const { name, byteLength, content, replicaOf, sharedWith, device, signal, fill } = plan;
   const deadline = new Deadline(`copy "${name}"`, { signal }, Number.POSITIVE_INFINITY);
   return publishNew<SharedArray | SharedBundle>(
-    hub,
-    name,
+    hub.link,
     {
       byteLength,
-      create: (memory, given) => {
+      create: (byteLength, given) => {
         const options = { ...given, replicaOf };
         if (content.kind === "array")
-          return createArray(hub.objects, name, content.layout, memory, options);
+          return createArray(hub.objects, name, content.layout, byteLength, options);
         const { layouts, metadata } = content;
-        return createBundle(hub.objects, name, layouts, memory, { ...options, metadata });
+        return createBundle(hub.objects, name, layouts, byteLength, { ...options, metadata });
       },
       fill,
     },
     {
       device,
-      replacedObject: plan.replacedObject,
+      replace: plan.replacedObject,
       lifetime: "pinned",
       sharing: { with: sharedWith, access: "read" },
     },

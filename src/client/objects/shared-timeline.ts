@@ -8,7 +8,7 @@ import type { ImportedTimeline, Timeline } from "../../gpu/order/timeline.js";
 import { DESCRIPTOR_VERSION, type Descriptor } from "../../wire/descriptor.js";
 import { checkName } from "../../wire/names.js";
 import { operations } from "../client-diagnostics.js";
-import type { SharingOptions } from "../hub-options.js";
+import type { ReplaceOptions, SharingOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
 import type { SharedHandle } from "./shared-object.js";
 
@@ -17,7 +17,7 @@ export interface NamedTimelineOptions extends WaitOptions {
   readonly device?: string | undefined;
 }
 
-export interface CreateTimelineOptions extends NamedTimelineOptions {
+export interface CreateTimelineOptions extends NamedTimelineOptions, ReplaceOptions {
   /** Other users who may wait for it. By default only this process's user (and root). */
   readonly sharing?: Omit<SharingOptions, "access" | "machines"> | undefined;
 }

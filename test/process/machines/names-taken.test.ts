@@ -54,7 +54,7 @@ describe("a name of two machines", { skip: skipWithoutEngines }, () => {
     // It is what a process gets that waited for the copy.
     assert.equal((await pulling).machine, null);
     assert.equal((await hubOfOther.inspect("taken")).object.object, own.object);
-    assert.match(other.log, /not copied: "taken" .*an object of this name is shared/);
+    assert.match(other.log, /not copied: "taken" .*has this name/);
   });
 
   it("is a channel that has taken the place of an array", async () => {

@@ -225,7 +225,10 @@ function create(
     return judge.fails(id, message.id, "UNSUPPORTED");
   const { replace } = message;
   const found = model.names.get(name);
-  const notReplaced = found && replace && whyNotReplaced(found, descriptor, replace, session);
+  const notReplaced =
+    found === undefined || replace === undefined
+      ? undefined
+      : whyNotReplaced(found, descriptor, replace, session);
   if (notReplaced !== undefined) return judge.fails(id, message.id, notReplaced);
   if (!checkCreated(descriptor, sharing, held))
     return judge.fails(id, message.id, "INVALID_DESCRIPTOR");
