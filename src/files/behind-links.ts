@@ -56,11 +56,10 @@ async function readlinkOf(path: string, link: string, facts: Stats, folder: stri
   const { mode, uid } = await lstat(folder);
   const isShared = (mode & STICKY_FOR_ALL) === STICKY_FOR_ALL;
   if (isShared && facts.uid !== process.geteuid?.() && facts.uid !== uid) {
-    throw new CudaIpcError(
-      "PERMISSION_DENIED",
-      `Cannot write ${JSON.stringify(path)}: the symbolic link ${JSON.stringify(link)} belongs to ` +
-        `user ${facts.uid}, and all users may write to its folder. Give the path it leads to.`,
-    );
+    const found =
+      `the symbolic link ${JSON.stringify(link)} belongs to user ${facts.uid}, ` +
+      "and all users may write to its folder. Give the path it leads to.";
+    throw new CudaIpcError("PERMISSION_DENIED", `Cannot write ${JSON.stringify(path)}: ${found}`);
   }
   return readlink(link);
 }
