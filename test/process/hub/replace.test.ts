@@ -70,7 +70,9 @@ describe("an object that replaces another one", () => {
       using _array = await hub.put("x", Uint8Array.of(1));
       await assert.rejects(make(true), {
         code: "WRONG_KIND",
-        message: new RegExp(`^Cannot replace "x": it is of kind array, the new object of kind ${kind}`),
+        message: new RegExp(
+          `^Cannot replace "x": it is of kind array, the new object of kind ${kind}`,
+        ),
       });
       using made = await make("any-kind");
       if ("publish" in made) await made.publish();
