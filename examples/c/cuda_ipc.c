@@ -576,7 +576,7 @@ static int find_socket(char *path, size_t room, cuda_ipc_error *error) {
   struct stat facts;
   int length;
   if (set != NULL && *set != 0) length = snprintf(path, room, "%s", set);
-  else if (run != NULL && *run == '/' && stat(run, &facts) == 0)
+  else if (run != NULL && *run == '/' && stat(run, &facts) == 0 && facts.st_uid == geteuid())
     length = snprintf(path, room, "%s/cuda-ipc/hub.sock", run);
   else
     length = snprintf(path, room, "%s/cuda-ipc-%u/hub.sock",

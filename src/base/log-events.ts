@@ -53,6 +53,14 @@ const events = {
     level: "error",
     meaning: "A step of the hub failed, and the hub goes on. Please report it.",
   },
+  "hub-in-service": {
+    level: "warn",
+    meaning: "The hub was started by a program of a systemd service, and ends with it.",
+  },
+  "signal-not-followed": {
+    level: "warn",
+    meaning: "A signal did not end the hub that a client started, because others use it.",
+  },
   "hub-crashed": {
     level: "warn",
     meaning: "The hub ended without being told to. Its keeper starts the next one.",

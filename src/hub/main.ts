@@ -5,11 +5,32 @@
 import { parseArgs } from "node:util";
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { defaultLogSettings } from "../base/log-events.js";
+import { ownService } from "../os/control-group.js";
 import { backgroundLog, codeOf } from "./hub-log.js";
 import { hubSettings } from "./limits/config-file.js";
 import { HubService } from "./restart/hub-service.js";
 import { HubServer } from "./server/hub-server.js";
 import { prepareHubProcess } from "./server/hub-start.js";
+
+/**
+ * Signals that supervisors send to the program that happened to start this hub, and to all that it
+ * started: Ctrl-C, pm2 and systemd, a closed terminal, nodemon.
+ */
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"] as const;
+
+/**
+ * A hub that others use goes on, because the signal was for one of its clients. A service ends with
+ * all its processes, and would otherwise be killed after a while.
+ */
+function hear(signal: string, hub: HubServer, unit: string | undefined): void {
+  const { inUse } = hub;
+  if (inUse === undefined || unit !== undefined) {
+    hub.stop();
+    return;
+  }
+  const words = `${signal} does not end the hub, because others use it (${inUse})`;
+  log("signal-not-followed", `${words}. To end it: cuda-ipc hub stop --force`);
+}
 
 prepareHubProcess();
 
@@ -39,7 +60,12 @@ try {
   });
   const { pid } = process;
   log("hub-started", `hub ${pid} listens at ${hub.socketPath}`, { pid, path: hub.socketPath });
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => hub.stop());
+  const unit = ownService();
+  if (unit !== undefined) {
+    const remedy = "Run the hub as a service of its own (deploy/) if others use it";
+    log("hub-in-service", `the hub ends with ${unit}, which started it. ${remedy}.`);
+  }
+  for (const signal of SIGNALS) process.on(signal, () => hear(signal, hub, unit));
   // The starting process may end before it reads the line. The hub still serves others.
   process.stdout.on("error", () => {});
   process.stdout.write(`${JSON.stringify({ ready: true })}\n`);

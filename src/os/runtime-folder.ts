@@ -3,7 +3,7 @@
  * the hub. The folder of one user's hub is private (0700). That of a hub for several users lets
  * others in, but only its owner writes.
  */
-import { chmodSync, existsSync, lstatSync, mkdirSync, type Stats } from "node:fs";
+import { chmodSync, existsSync, lstatSync, mkdirSync, type Stats, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
@@ -16,7 +16,7 @@ export const ROOT = 0;
 
 /**
  * The socket's path: the argument, else `CUDA_IPC_SOCKET`, else `cuda-ipc/hub.sock` in
- * `XDG_RUNTIME_DIR`, else `cuda-ipc-UID/hub.sock` in the folder for temporary files.
+ * `XDG_RUNTIME_DIR` if that folder belongs to this user, else `cuda-ipc-UID/hub.sock` in the folder for temporary files.
  * @throws SOCKET_PATH_TOO_LONG
  */
 export function hubSocketPath(
@@ -51,7 +51,9 @@ function chosenPath(socket: string | undefined, env: NodeJS.ProcessEnv): string 
 function ownPath(env: NodeJS.ProcessEnv): string {
   const runtime = env.XDG_RUNTIME_DIR;
   // The specification forbids relative paths there, and a missing folder is not ours to create.
-  if (runtime !== undefined && isAbsolute(runtime) && existsSync(runtime))
+  // Another user's, as after `sudo -E` or `su`: with a folder of ours in it, its owner's programs
+  // could not use theirs.
+  if (runtime !== undefined && isAbsolute(runtime) && ownerOf(runtime) === ownUid())
     return join(runtime, "cuda-ipc", "hub.sock");
   return join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock");
 }
@@ -126,8 +128,15 @@ function check(socketPath: string, wanted: string, judge: Judge): boolean {
   if (found === undefined) return true;
   throw new CudaIpcError(
     "UNSAFE_RUNTIME_DIR",
-    `Cannot use ${folder} for the hub's socket: ${found}; wanted ${wanted}`,
+    `Cannot use ${folder} for the hub's socket: ${found}; wanted ${wanted}${ledThere(folder)}`,
   );
+}
+
+/** The environment variable that led to the folder. */
+function ledThere(folder: string, env: NodeJS.ProcessEnv = process.env): string {
+  const { CUDA_IPC_SOCKET: socket, XDG_RUNTIME_DIR: runtime } = env;
+  if (socket) return dirname(resolve(socket)) === folder ? ". CUDA_IPC_SOCKET led there." : "";
+  return runtime && join(runtime, "cuda-ipc") === folder ? ". XDG_RUNTIME_DIR led there." : "";
 }
 
 function look(folder: string): Stats | undefined {
@@ -135,6 +144,15 @@ function look(folder: string): Stats | undefined {
     return lstatSync(folder, { throwIfNoEntry: false });
   } catch (error) {
     throw fromNodeError(`look at the folder ${folder}`, error);
+  }
+}
+
+/** Undefined if it is missing or cannot be looked at. */
+function ownerOf(folder: string): number | undefined {
+  try {
+    return statSync(folder, { throwIfNoEntry: false })?.uid;
+  } catch {
+    return undefined;
   }
 }
 

@@ -35,7 +35,9 @@ def _default_path() -> str:
 
 def _own_path() -> str:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(runtime) and os.path.exists(runtime):
+    # Another user's, as after `sudo -E` or `su`: with a folder of ours in it, its owner's programs
+    # could not use theirs.
+    if os.path.isabs(runtime) and _owner(runtime) == os.geteuid():
         return os.path.join(runtime, "cuda-ipc", "hub.sock")
     folder = os.environ.get("TMPDIR") or "/tmp"
     return os.path.join(folder, f"cuda-ipc-{os.geteuid()}", "hub.sock")
@@ -109,6 +111,14 @@ def folder_owner(path: str) -> int | None:
     return None if found is None else found.st_uid
 
 
+def _owner(folder: str) -> int | None:
+    """None if it is missing or cannot be looked at."""
+    try:
+        return os.stat(folder).st_uid
+    except OSError:
+        return None
+
+
 def _look(folder: str) -> os.stat_result | None:
     try:
         return os.lstat(folder)
@@ -125,7 +135,19 @@ def _not_a_folder(found: os.stat_result) -> str | None:
 
 
 def _unsafe(folder: str, found: str) -> CudaIpcError:
-    return CudaIpcError("UNSAFE_RUNTIME_DIR", f"Cannot use {folder} for the hub's socket: {found}")
+    message = f"Cannot use {folder} for the hub's socket: {found}{_led_there(folder)}"
+    return CudaIpcError("UNSAFE_RUNTIME_DIR", message)
+
+
+def _led_there(folder: str) -> str:
+    """The environment variable that led to the folder."""
+    socket = os.environ.get("CUDA_IPC_SOCKET")
+    if socket:
+        is_it = os.path.dirname(os.path.abspath(socket)) == folder
+        return ". CUDA_IPC_SOCKET led there." if is_it else ""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    is_it = bool(runtime) and os.path.join(runtime or "", "cuda-ipc") == folder
+    return ". XDG_RUNTIME_DIR led there." if is_it else ""
 
 
 def peer_of(connected: socket.socket) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from ._locks import open_own_file
 from .errors import CudaIpcError, error, system_error
 
 _LAST_PAUSE_S = 0.02
+_SHELL = "/bin/sh"
 
 
 def start_hub(
@@ -31,25 +32,34 @@ def start_hub(
     log_path = f"{socket_path}.log"
     # WHY a pipe of our own: a signal may end this call at any moment, Popen included.
     said, says = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    text = b""
     try:
-        waiter = _spawn(command, says, log_path)
+        try:
+            _spawn(command, says, log_path)
+        finally:
+            os.close(says)
         pauses = GrowingPause(_LAST_PAUSE_S)
         while True:
             deadline.check(lambda: f"no hub listened there; {log_path} may say why")
             found = is_there()
             if found is not None:
                 return found
-            if not waiter.is_alive():
-                _check(_read(said), socket_path, log_path)
+            more, has_ended = _read(said)
+            text += more
+            if has_ended:
+                _check(text, socket_path, log_path)
                 return is_there()
             pause(pauses.next())
     finally:
         os.close(said)
-        os.close(says)
 
 
-def _spawn(command: list[str], says: int, log_path: str) -> threading.Thread:
-    """Starts it. The thread reaps it when it ends. It is not ended: others may have joined it."""
+def _spawn(command: list[str], says: int, log_path: str) -> None:
+    """Starts it as nobody's descendant. It is not ended: others may have joined it."""
+    # Supervisors end a program with all its descendants. The shell ends at once. An image without
+    # a shell has no such supervisor, as a rule, and there the hub stays a child of this process.
+    if os.path.exists(_SHELL):
+        command = [_SHELL, "-c", '"$0" "$@" &', *command]
     # Options of this process's own Node.js (a debugger's port, preloaded modules) are not for it.
     environment = {key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"}
     log = open_own_file(log_path, os.O_RDWR | os.O_APPEND)
@@ -67,17 +77,17 @@ def _spawn(command: list[str], says: int, log_path: str) -> threading.Thread:
         raise system_error(f"start a hub with {command[0]}", cause) from cause
     finally:
         os.close(log)
-    waiter = threading.Thread(target=child.wait, name="cuda-ipc hub", daemon=True)
-    waiter.start()
-    return waiter
+    threading.Thread(target=child.wait, name="cuda-ipc hub", daemon=True).start()
 
 
-def _read(fd: int) -> bytes:
+def _read(fd: int) -> tuple[bytes, bool]:
+    """What the hub has said meanwhile, and whether it has ended."""
     text = b""
     with contextlib.suppress(BlockingIOError):
         while chunk := os.read(fd, 65536):
             text += chunk
-    return text
+        return text, True
+    return text, False
 
 
 def _check(said: bytes, socket_path: str, log_path: str) -> None:

@@ -1,5 +1,6 @@
 /** Starts a hub as a process that outlives this one, and waits until it listens. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import type { Deadline } from "../../base/deadline.js";
@@ -62,6 +63,14 @@ export async function startHub(
 /** Its output is undefined if the process could not be made. */
 type StartedHub = Omit<ChildProcess, "stdout"> & { readonly stdout: Readable | undefined };
 
+/**
+ * Starts a command and ends at once, so the hub is nobody's descendant: supervisors end a program
+ * with all its descendants. An image without a shell has no such supervisor, as a rule, and there
+ * the hub stays a child of this process.
+ */
+const SHELL = "/bin/sh";
+const IN_BACKGROUND = '"$0" "$@" &';
+
 function spawnHub(socketPath: string, idleMs: number | undefined, logPath: string): StartedHub {
   const env = { ...process.env };
   // Options of this process (a debugger's port, preloaded modules) are not for the hub.
@@ -76,7 +85,11 @@ function spawnHub(socketPath: string, idleMs: number | undefined, logPath: strin
       stdio: ["ignore", "pipe", log.number] as const,
     };
     // The cast: the types know no file descriptor here, and no failed start.
-    const child = spawn(process.execPath, [hubMain(), "--socket", socketPath, ...idle], {
+    const command = [process.execPath, hubMain(), "--socket", socketPath, ...idle];
+    const [program, ...args] = existsSync(SHELL)
+      ? [SHELL, "-c", IN_BACKGROUND, ...command]
+      : command;
+    const child = spawn(program as string, args, {
       ...options,
       stdio: [...options.stdio],
     });

@@ -129,6 +129,13 @@ export class HubServer {
     return this.#state === "left";
   }
 
+  /** How much it keeps and serves, in words; undefined if nothing. */
+  get inUse(): string | undefined {
+    const { objectCount, connectionCount } = this.#core;
+    if (objectCount + connectionCount === 0) return undefined;
+    return `objects: ${objectCount}, clients: ${connectionCount}`;
+  }
+
   /** Ends the hub for good. Names and leases are gone, and clients keep what they have mapped. */
   stop(): void {
     if (this.#state !== "serving") return;

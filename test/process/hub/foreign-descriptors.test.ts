@@ -68,13 +68,14 @@ for (const moment of ["hello", "create", "unread"] as const) {
     });
 
     it("lets the hub end, and be killed", { skip: skipFuse }, async () => {
-      for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+      for (const end of ["stop", "SIGKILL"] as const) {
         await using testHub = await TestHub.start();
         await using _actor = await lingeringSent(testHub, moment);
         await using _sender = await fuseSent(testHub, moment);
         await using hub = await testHub.connect();
         await bystander(hub);
-        testHub.kill(signal);
+        if (end === "stop") await hub.stop({ force: true });
+        else testHub.kill(end);
         await testHub.exited();
       }
     });

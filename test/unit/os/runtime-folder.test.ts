@@ -53,6 +53,16 @@ describe("hubSocketPath", () => {
     }
   });
 
+  const skipUnlessRoot = ownUid() !== 0 && "only root can give a folder away";
+  it("ignores an XDG_RUNTIME_DIR of another user", { skip: skipUnlessRoot }, () => {
+    using runtime = new TestFolder();
+    const env = { XDG_RUNTIME_DIR: runtime.path };
+    assert.equal(hubSocketPath(undefined, env), runtime.file("cuda-ipc/hub.sock"));
+    chownSync(runtime.path, 12_345, 12_345);
+    const inTemporary = join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock");
+    assert.equal(hubSocketPath(undefined, env), inTemporary);
+  });
+
   it("refuses a path over the system's limit before it creates anything", () => {
     using folder = new TestFolder();
     const path = folder.file(join("new", "x".repeat(110)));
