@@ -16,7 +16,8 @@ export const ROOT = 0;
 
 /**
  * The socket's path: the argument, else `CUDA_IPC_SOCKET`, else `cuda-ipc/hub.sock` in
- * `XDG_RUNTIME_DIR` if that folder belongs to this user, else `cuda-ipc-UID/hub.sock` in the folder for temporary files.
+ * `XDG_RUNTIME_DIR` if that folder belongs to this user, else `cuda-ipc-UID/hub.sock` in the folder
+ * for temporary files.
  * @throws SOCKET_PATH_TOO_LONG
  */
 export function hubSocketPath(
