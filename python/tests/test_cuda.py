@@ -306,3 +306,72 @@ def test_memory_of_another_process_s_pool_is_opened_by_descriptor_and_name(pytho
         os.close(fd)
         link.send(b"x")
     peer.finish()
+
+
+def _use_devices(after):
+    """Uses every device, all of them at a time. Calls `after` with the name of each step."""
+    from cuda_ipc._cuda import CudaAllocation, _devices, full_uuid, import_memory
+    from cuda_ipc._cuda_handles import copy_on_device, export_address, ordinal_of, range_of
+
+    for context in _devices():
+        mine = CudaAllocation(context, 1000)
+        after("create")
+        mine.write(0, memoryview(bytes(1000)))
+        after("write")
+        (fd,) = mine.fds()
+        theirs = import_memory(fd, mine.length, True, full_uuid(context))
+        after("import")
+        with pytest.raises(cuda_ipc.CudaIpcError):
+            import_memory(fd, mine.length * 2, True, full_uuid(context))
+        after("an import that fails")
+        os.close(fd)
+        assert theirs.read(0, 1000) == bytes(1000)
+        after("read")
+        os.close(export_address(context, mine.address).fd)
+        after("export")
+        assert range_of(context, mine.address) == (mine.address, mine.length)
+        copy_on_device(context, mine.address + 512, mine.address, 256)
+        after("copy")
+        theirs.finish()
+        after("finish")
+        del theirs, mine
+        after("free")
+    with pytest.raises(cuda_ipc.CudaError):
+        ordinal_of(8)
+    after("a question that fails")
+
+
+def test_no_call_changes_the_current_context_of_its_thread():
+    from concurrent.futures import ThreadPoolExecutor
+
+    from cuda_ipc._cuda_library import current_context, declare
+
+    library = declare(
+        {
+            "cuCtxSetFlags": [ctypes.c_uint],
+            "cuCtxCreate_v2": [ctypes.c_void_p, ctypes.c_uint, ctypes.c_int],
+            "cuCtxDestroy_v2": [ctypes.c_void_p],
+        }
+    )
+
+    def expect(wanted):
+        def after(step):
+            assert current_context() == wanted, step
+
+        return after
+
+    def run():
+        _use_devices(expect(0))
+        # Crashes if a released context is current.
+        assert library.cuCtxSetFlags(0) == 201
+        device, own = ctypes.c_int(), ctypes.c_void_p()
+        assert library.cuDeviceGet(ctypes.byref(device), 0) == 0
+        assert library.cuCtxCreate_v2(ctypes.byref(own), 0, device) == 0
+        _use_devices(expect(own.value))
+        assert library.cuCtxSetFlags(0) == 0
+        assert library.cuCtxDestroy_v2(own) == 0
+        assert current_context() == 0
+
+    # On a new thread no context is current.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(run).result()

@@ -32,8 +32,9 @@ export interface DeviceFunctions {
   cuDevicePrimaryCtxRetain(context: BigUint64Array, device: DeviceHandle): Status;
   cuDevicePrimaryCtxRelease(device: DeviceHandle): Status;
 
-  /** https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html */
-  cuCtxSetCurrent(context: Handle): Status;
+  // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html
+  cuCtxPushCurrent(context: Handle): Status;
+  cuCtxPopCurrent(context: BigUint64Array): Status;
 
   /**
    * For the device of the current context.
@@ -67,7 +68,8 @@ export const deviceFunctions: SymbolTable<DeviceFunctions> = {
   cuDeviceGetAttribute: cuda("cuDeviceGetAttribute", "void*", "int", "int"),
   cuDevicePrimaryCtxRetain: cuda("cuDevicePrimaryCtxRetain", "void*", "int"),
   cuDevicePrimaryCtxRelease: cuda("cuDevicePrimaryCtxRelease_v2", "int"),
-  cuCtxSetCurrent: cuda("cuCtxSetCurrent", "void*"),
+  cuCtxPushCurrent: cuda("cuCtxPushCurrent_v2", "void*"),
+  cuCtxPopCurrent: cuda("cuCtxPopCurrent_v2", "void*"),
   cuMemGetInfo: cuda("cuMemGetInfo_v2", "void*", "void*"),
   cuDeviceCanAccessPeer: cuda("cuDeviceCanAccessPeer", "void*", "int", "int"),
   cuCtxEnablePeerAccess: cuda("cuCtxEnablePeerAccess", "void*", "uint"),

@@ -50,7 +50,7 @@ export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
     check: (ordinal, address, byteLength, access) =>
       addresses.check(ordinal, address, byteLength, access),
   });
-  return {
+  return keepingContext(session, {
     mechanism: "vmm",
     cpuVisible: false,
     memoryFiles: false,
@@ -69,5 +69,42 @@ export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
     prepareOperations: (ordinal) => operations.prepareOperations(ordinal),
 
     close: () => releaseAll([() => operations.close(), () => session.close()]),
-  };
+  });
+}
+
+/**
+ * The hot calls. They make a context current only in `CudaSession.within`, which leaves it. WHY not
+ * wrapped like all others: that would cost as much as the FFI.
+ */
+const hotCalls: ReadonlySet<string> = new Set<keyof GpuDriver>([
+  "waitWord",
+  "writeWord",
+  "batchWords",
+  "launchKernel",
+  "isIdle",
+  "recordEvent",
+  "isEventDone",
+  "waitEvent",
+  "allocateFromPool",
+  "freeToPool",
+]);
+
+type DriverCall = (...values: unknown[]) => unknown;
+
+/** Each call of the result leaves the CUDA context of its thread as it found it. */
+function keepingContext(session: CudaSession, driver: GpuDriver): GpuDriver {
+  const leaving =
+    (call: DriverCall): DriverCall =>
+    (...values) => {
+      try {
+        return call(...values);
+      } finally {
+        session.leave();
+      }
+    };
+  const members = Object.entries(driver).map(([name, member]) => {
+    const isKept = typeof member !== "function" || hotCalls.has(name);
+    return [name, isKept ? member : leaving(member as DriverCall)];
+  });
+  return Object.fromEntries(members) as GpuDriver;
 }

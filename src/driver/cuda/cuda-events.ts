@@ -4,7 +4,6 @@
  */
 import { CudaIpcError } from "../../base/errors.js";
 import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
-import type { Libcuda } from "../../ffi/libcuda.js";
 import {
   checkHandleLength,
   forgetExported,
@@ -46,7 +45,7 @@ export function cudaEvents(session: CudaSession, streams: CudaStreams): EventCal
     },
 
     recordEvent(event, stream) {
-      const { own } = enterEvent(session, event, "record");
+      const own = usable(session, event, "record");
       if (own.imported) {
         const found = "it was imported, and only its exporter records it";
         throw new CudaIpcError(
@@ -54,20 +53,20 @@ export function cudaEvents(session: CudaSession, streams: CudaStreams): EventCal
           `Cannot record an event of cuda:${own.ordinal}: ${found}`,
         );
       }
-      const { cuda, handle, ordinal } = streams.enter(stream);
+      const { handle, ordinal } = streams.usable(stream);
       if (ordinal !== own.ordinal) {
         throw new RangeError(
           `Cannot record an event of cuda:${own.ordinal} on a stream of cuda:${ordinal}`,
         );
       }
-      const status = cuda.cuEventRecord(own.handle, handle);
+      const status = session.byHandle(ordinal, (cuda) => cuda.cuEventRecord(own.handle, handle));
       if (status === cuResult.CUDA_SUCCESS) return;
       throw session.failure(status, "cuEventRecord", `record an event on cuda:${ordinal}`);
     },
 
     isEventDone(event) {
-      const { cuda, own } = enterEvent(session, event, "ask");
-      const status = cuda.cuEventQuery(own.handle);
+      const own = usable(session, event, "ask");
+      const status = session.byHandle(own.ordinal, (cuda) => cuda.cuEventQuery(own.handle));
       if (status === cuResult.CUDA_SUCCESS) return true;
       if (status === cuResult.CUDA_ERROR_NOT_READY) return false;
       const attempt = `finish the work before an event of cuda:${own.ordinal}`;
@@ -75,15 +74,18 @@ export function cudaEvents(session: CudaSession, streams: CudaStreams): EventCal
     },
 
     waitEvent(stream, event) {
-      const { own } = enterEvent(session, event, "wait for");
-      const { cuda, handle, ordinal } = streams.enter(stream);
-      const status = cuda.cuStreamWaitEvent(handle, own.handle, 0);
+      const own = usable(session, event, "wait for");
+      const { handle, ordinal } = streams.usable(stream);
+      const status = session.byHandle(ordinal, (cuda) =>
+        cuda.cuStreamWaitEvent(handle, own.handle, 0),
+      );
       if (status === cuResult.CUDA_SUCCESS) return;
       throw session.failure(status, "cuStreamWaitEvent", `wait for an event on cuda:${ordinal}`);
     },
 
     exportEvent(event) {
-      const { cuda, own } = enterEvent(session, event, "export");
+      const own = usable(session, event, "export");
+      const cuda = session.enter(own.ordinal);
       if (own.imported) {
         throw new CudaIpcError(
           "UNSUPPORTED",
@@ -113,7 +115,7 @@ export function cudaEvents(session: CudaSession, streams: CudaStreams): EventCal
     },
 
     destroyEvent(event) {
-      const own = usableEvent(event, "destroy");
+      const own = usable(session, event, "destroy");
       const cuda = session.enterToRelease(own.ordinal);
       own.destroyed = true;
       if (own.exportedKey !== undefined) forgetExported(own.exportedKey);
@@ -123,22 +125,15 @@ export function cudaEvents(session: CudaSession, streams: CudaStreams): EventCal
   };
 }
 
-function usableEvent(event: DriverEvent, verb: string): CudaEvent {
+/** @throws CLOSED for an event that was destroyed, TypeError for one of another driver */
+function usable(session: CudaSession, event: DriverEvent, verb: string): CudaEvent {
   if (!(event instanceof CudaEvent))
     throw new TypeError(`Cannot ${verb} an event of another driver`);
+  // A closed driver reports that first.
+  session.checkOpen();
   if (!event.destroyed) return event;
   throw new CudaIpcError(
     "CLOSED",
     `Cannot ${verb} an event of cuda:${event.ordinal}: it was destroyed`,
   );
-}
-
-/** Makes the event's context current. */
-function enterEvent(
-  session: CudaSession,
-  event: DriverEvent,
-  verb: string,
-): { readonly cuda: Libcuda; readonly own: CudaEvent } {
-  const own = usableEvent(event, verb);
-  return { cuda: session.enter(own.ordinal), own };
 }

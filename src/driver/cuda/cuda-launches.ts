@@ -9,7 +9,7 @@ import type { Dimensions, DriverKernel, KernelCalls, LaunchOptions } from "../ke
 import type { DriverStream } from "../stream-calls.js";
 import { readAttribute } from "./cuda-device.js";
 import { CudaKernel } from "./cuda-modules.js";
-import type { CudaSession } from "./cuda-session.js";
+import { type CudaSession, wantsContext } from "./cuda-session.js";
 import type { CudaStream, CudaStreams } from "./cuda-streams.js";
 import { BLOCK_THREADS } from "./kernels/grid-loop.js";
 import {
@@ -74,10 +74,7 @@ export function cudaLaunches(session: CudaSession, streams: CudaStreams): CudaLa
     );
   }
 
-  /**
-   * The driver finds the context by kernel and stream. One that wants it current says so, and has
-   * launched nothing then.
-   */
+  /** The driver finds the context by kernel and stream. */
   function enqueue(
     stream: CudaStream,
     kernel: CudaKernel,
@@ -86,13 +83,8 @@ export function cudaLaunches(session: CudaSession, streams: CudaStreams): CudaLa
   ): void {
     const { handle, ordinal } = stream;
     let status = call(kernel.handle, options, handle, table);
-    if (
-      status === cuResult.CUDA_ERROR_INVALID_CONTEXT ||
-      status === cuResult.CUDA_ERROR_INVALID_HANDLE
-    ) {
-      session.enter(ordinal);
-      status = call(kernel.handle, options, handle, table);
-    }
+    if (wantsContext(status))
+      status = session.within(ordinal, () => call(kernel.handle, options, handle, table));
     if (status === cuResult.CUDA_SUCCESS) return;
     throw session.failure(status, "cuLaunchKernel", `launch ${kernel.name} on cuda:${ordinal}`);
   }

@@ -1,8 +1,7 @@
 /**
  * The open CUDA driver: libcuda initialised once, its contexts, and the check of every call's
- * status. A device's primary context is retained at its first use and made current before each call
- * that needs one. All CUDA code of a process shares the primary context, so its flags stay as they
- * are.
+ * status. A device's primary context is retained at its first use, and is current only during a call
+ * of the seam. All CUDA code of a process shares the primary context, so its flags stay as they are.
  */
 import { checkInteger } from "../../base/bytes.js";
 import type { ErrorCode } from "../../base/error-codes.js";
@@ -21,12 +20,25 @@ interface Device {
 
 const ORDINAL_MAX = 2 ** 31 - 1;
 
+/**
+ * Whether a call with a handle may succeed once the handle's context is current. The driver has done
+ * nothing then. WHY both: which of them it answers depends on whether another context is current.
+ */
+export function wantsContext(status: number): boolean {
+  return (
+    status === cuResult.CUDA_ERROR_INVALID_CONTEXT || status === cuResult.CUDA_ERROR_INVALID_HANDLE
+  );
+}
+
 export class CudaSession {
   readonly #cuda: Libcuda;
   readonly #devices = new Map<number, Device>();
   /** For the device whose context was started last. */
   #mps: MpsUse = "unknown";
   #open = true;
+  /** The device whose context this call of the seam has made current. */
+  #entered: Device | undefined;
+  readonly #popped = new BigUint64Array(1);
 
   private constructor(cuda: Libcuda) {
     this.#cuda = cuda;
@@ -76,17 +88,17 @@ export class CudaSession {
   }
 
   /**
-   * Makes the device's context current on this thread and returns the functions to call in it.
-   * WHY every time: other CUDA code of the process may have made another context current.
+   * Makes the device's context current on this thread until `leave`, and returns the functions to
+   * call in it.
    * @throws DEVICE_LOST, also for calls that the driver would still carry out
    */
   enter(ordinal: number): Libcuda {
     const cuda = this.cuda;
     const device = this.#device(ordinal);
-    const status = cuda.cuCtxSetCurrent(this.#contextOf(device, ordinal));
+    const status = this.#push(device, ordinal);
     // WHY not `check`: every call comes here, and would make this message.
     if (status !== cuResult.CUDA_SUCCESS)
-      throw this.failure(status, "cuCtxSetCurrent", `use cuda:${ordinal}`);
+      throw this.failure(status, "cuCtxPushCurrent", `use cuda:${ordinal}`);
     if (device.isInDoubt) this.#checkContext(device, ordinal);
     return cuda;
   }
@@ -94,12 +106,40 @@ export class CudaSession {
   /** Like `enter`, for calls that release something. A lost context is no reason to refuse them. */
   enterToRelease(ordinal: number): Libcuda {
     const cuda = this.cuda;
-    this.checkReleased(
-      cuda.cuCtxSetCurrent(this.context(ordinal)),
-      "cuCtxSetCurrent",
-      `use cuda:${ordinal}`,
-    );
+    const status = this.#push(this.#device(ordinal), ordinal);
+    this.checkReleased(status, "cuCtxPushCurrent", `use cuda:${ordinal}`);
     return cuda;
+  }
+
+  /**
+   * Makes a call that finds its context by a handle, without making the context current, which would
+   * take two more calls.
+   */
+  byHandle(ordinal: number, call: (cuda: Libcuda) => number): number {
+    const status = call(this.cuda);
+    return wantsContext(status) ? this.within(ordinal, call) : status;
+  }
+
+  /** Makes a call with the device's context current, and leaves it. */
+  within(ordinal: number, call: (cuda: Libcuda) => number): number {
+    try {
+      return call(this.enter(ordinal));
+    } finally {
+      this.leave();
+    }
+  }
+
+  /**
+   * Makes the caller's context current again, or none. Comes after each call of the seam: see
+   * `keepingContext`. WHY always: the driver crashes the process if a released context is still current.
+   * Other CUDA code on this thread expects its own context.
+   */
+  leave(): void {
+    if (this.#entered === undefined) return;
+    this.#entered = undefined;
+    // WHY unchecked: it fails only if nothing is current, and the result of the call must not be
+    // lost for that.
+    this.#cuda.cuCtxPopCurrent(this.#popped);
   }
 
   /**
@@ -120,6 +160,7 @@ export class CudaSession {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
+    this.leave();
     const retained = [...this.#devices].filter(([, device]) => device.context !== undefined);
     this.#devices.clear();
     releaseAll(
@@ -145,6 +186,14 @@ export class CudaSession {
   #contextOf(device: Device, ordinal: number): bigint {
     device.context ??= this.#retain(device, ordinal);
     return device.context;
+  }
+
+  #push(device: Device, ordinal: number): number {
+    if (this.#entered === device) return cuResult.CUDA_SUCCESS;
+    this.leave();
+    const status = this.#cuda.cuCtxPushCurrent(this.#contextOf(device, ordinal));
+    if (status === cuResult.CUDA_SUCCESS) this.#entered = device;
+    return status;
   }
 
   /**

@@ -15,7 +15,7 @@ import type { DevicePointer } from "../memory-calls.js";
 import type { StreamCalls, WordOperation } from "../stream-calls.js";
 import { word64 } from "./checked-word.js";
 import type { CudaAddresses } from "./cuda-addresses.js";
-import type { CudaSession } from "./cuda-session.js";
+import { type CudaSession, wantsContext } from "./cuda-session.js";
 import type { CudaStreams } from "./cuda-streams.js";
 
 const {
@@ -23,8 +23,6 @@ const {
   CU_STREAM_MEM_OP_WRITE_VALUE_64: WRITE_VALUE_64,
 } = cuValue;
 const { CU_STREAM_WAIT_VALUE_GEQ: WAIT_GEQ, CU_STREAM_WRITE_VALUE_DEFAULT: WRITE_FENCED } = cuValue;
-/** The answer of a driver that wants the stream's context to be current. */
-const NOT_CURRENT = cuResult.CUDA_ERROR_INVALID_CONTEXT;
 const memsetCalls = { 1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async" } as const;
 
 type CopyCalls = Pick<
@@ -152,10 +150,10 @@ function wordCalls(
       // SYNC: what the writer of the word did before is visible to what this stream does after.
       // Pairs with `writeWord` here and with every Atomics.store to the word.
       let status = waitValue(own.handle, address, wanted, WAIT_GEQ);
-      if (status === NOT_CURRENT) {
-        const cuda = session.enter(own.ordinal);
-        status = cuda.cuStreamWaitValue64(own.handle, address, wanted, WAIT_GEQ);
-      }
+      if (wantsContext(status))
+        status = session.within(own.ordinal, () =>
+          waitValue(own.handle, address, wanted, WAIT_GEQ),
+        );
       if (status === cuResult.CUDA_SUCCESS) return;
       const attempt = `wait for a word on cuda:${own.ordinal}`;
       throw session.failure(status, "cuStreamWaitValue64", attempt);
@@ -168,22 +166,24 @@ function wordCalls(
       // SYNC: the default flag is a fence. A reader that sees the value sees all earlier work of
       // this stream. Pairs with `waitWord` here and with every Atomics.load of the word.
       let status = writeValue(own.handle, address, written, WRITE_FENCED);
-      if (status === NOT_CURRENT) {
-        const cuda = session.enter(own.ordinal);
-        status = cuda.cuStreamWriteValue64(own.handle, address, written, WRITE_FENCED);
-      }
+      if (wantsContext(status))
+        status = session.within(own.ordinal, () =>
+          writeValue(own.handle, address, written, WRITE_FENCED),
+        );
       if (status === cuResult.CUDA_SUCCESS) return;
       const attempt = `write a word on cuda:${own.ordinal}`;
       throw session.failure(status, "cuStreamWriteValue64", attempt);
     },
 
     batchWords(stream, operations) {
-      const { cuda, handle, ordinal } = streams.enter(stream);
+      const { ordinal } = streams.usable(stream);
       checkBatch(operations);
       if (operations.length === 0) return;
       const encoded = operations.map((operation) => encodeWord(ordinal, operation));
       const memory = encodeBatchMemOps(encoded);
-      const status = cuda.cuStreamBatchMemOp(handle, encoded.length, memory, 0);
+      const status = streams.inContextOf(stream, (cuda, handle) =>
+        cuda.cuStreamBatchMemOp(handle, encoded.length, memory, 0),
+      );
       if (status === cuResult.CUDA_SUCCESS) return;
       const attempt = `enqueue ${encoded.length} waits and writes of words on cuda:${ordinal}`;
       throw session.failure(status, "cuStreamBatchMemOp", attempt);

@@ -68,14 +68,13 @@ export class CudaStreams {
   }
 
   isIdle(stream: DriverStream): boolean {
-    const { cuda, handle, ordinal } = this.enter(stream);
-    const status = cuda.cuStreamQuery(handle);
+    const status = this.inContextOf(stream, (cuda, handle) => cuda.cuStreamQuery(handle));
     if (status === cuResult.CUDA_SUCCESS) {
-      this.#noticeFrees(cuda, stream as CudaStream);
+      this.#noticeFrees(stream as CudaStream);
       return true;
     }
     if (status === cuResult.CUDA_ERROR_NOT_READY) return false;
-    const attempt = `finish the work of a stream of cuda:${ordinal}`;
+    const attempt = `finish the work of a stream of cuda:${stream.ordinal}`;
     throw this.#session.failure(status, "cuStreamQuery", attempt);
   }
 
@@ -85,15 +84,10 @@ export class CudaStreams {
     return { cuda: this.#session.enter(ordinal), ordinal, handle };
   }
 
-  /**
-   * Makes a call that finds its context by the stream, without making the context current.
-   * Driver 580 never needs it current. A driver that does says so, and the call is then repeated.
-   */
+  /** Makes a call that finds its context by the stream: see `CudaSession.byHandle`. */
   inContextOf(stream: DriverStream, call: (cuda: Libcuda, handle: bigint) => number): number {
     const own = this.usable(stream);
-    const status = call(this.#session.cuda, own.handle);
-    if (status !== cuResult.CUDA_ERROR_INVALID_CONTEXT) return status;
-    return call(this.#session.enter(own.ordinal), own.handle);
+    return this.#session.byHandle(own.ordinal, (cuda) => call(cuda, own.handle));
   }
 
   /** Notes that memory of a pool is being freed on this stream. */
@@ -118,10 +112,10 @@ export class CudaStreams {
    * WHY synchronise, which takes no time on an idle stream: only then does driver 580 notice that
    * pool memory freed on the stream may go back. A query is not enough.
    */
-  #noticeFrees(cuda: Libcuda, stream: CudaStream): void {
+  #noticeFrees(stream: CudaStream): void {
     if (!stream.freed) return;
     stream.freed = false;
-    const status = cuda.cuStreamSynchronize(stream.handle);
+    const status = this.inContextOf(stream, (cuda, handle) => cuda.cuStreamSynchronize(handle));
     const attempt = `finish the work of a stream of cuda:${stream.ordinal}`;
     this.#session.check(status, "cuStreamSynchronize", attempt);
   }

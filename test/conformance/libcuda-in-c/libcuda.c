@@ -2,8 +2,9 @@
  * A libcuda for one device whose memory is memory files, as far as the CUDA driver uses it. It is
  * compiled against the real cuda.h, so the compiler checks its functions against NVIDIA's
  * declarations: it gets through the FFI what a real driver would get. It is strict about arguments
- * and the current context. The calls that enqueue on or query a stream also do its work. It is no
- * model of a GPU: nothing runs concurrently. When the file named by LIBCUDA_IN_C_LOST exists, its
+ * and the current context. A process that uses a released context is aborted. The calls that
+ * enqueue on or query a stream also do its work. It is no model of a GPU: nothing runs
+ * concurrently. When the file named by LIBCUDA_IN_C_LOST exists, its
  * context is lost, in the worst way for its user: it accepts new work and never does it, and only a
  * query of pending work reports the loss. After that every call fails, except those of virtual
  * memory, which still work as in the real driver (seen under MPS on an H200). Calls that release
@@ -31,16 +32,32 @@
 #define INVALID CUDA_ERROR_INVALID_VALUE
 #define REQUIRE(condition) if (!(condition)) return INVALID
 #define NEED(mechanism) if (lacks(mechanism)) return CUDA_ERROR_NOT_SUPPORTED
-#define REQUIRE_CURRENT if (current != &context) return CUDA_ERROR_INVALID_CONTEXT
+#define REQUIRE_CURRENT if (current() != &context) return CUDA_ERROR_INVALID_CONTEXT
 #define REQUIRE_CONTEXT if (told_of_loss) return LOST; else REQUIRE_CURRENT
 #define LOST CUDA_ERROR_ILLEGAL_ADDRESS
 /* The result of a call that releases something, after it has done so. */
 #define GAVE_BACK(status) return told_of_loss ? LOST : (status)
 
-struct CUctx_st { int unused; };
+struct CUctx_st { int users; };
+/* The primary context of the device. */
 static struct CUctx_st context;
-static _Thread_local CUcontext current;
 static int told_of_loss;
+
+/* The real driver crashes later, in a call of some other library. */
+static void fail(const char *what) {
+  fprintf(stderr, "libcuda in C: %s\n", what);
+  abort();
+}
+
+#define STACK_MAX 16
+static _Thread_local CUcontext stack[STACK_MAX];
+static _Thread_local int depth;
+
+static CUcontext current(void) {
+  CUcontext top = depth == 0 ? NULL : stack[depth - 1];
+  if (top != NULL && top->users == 0) fail("the current context was released");
+  return top;
+}
 
 static int is_lost(void) {
   static int found;
@@ -84,21 +101,52 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   return device;
 }
 
-CUresult cuDevicePrimaryCtxRetain(CUcontext *retained, CUdevice device) { *retained = &context; return device; }
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { GAVE_BACK(device); }
-CUresult cuCtxSetCurrent(CUcontext wanted) { current = wanted; return CUDA_SUCCESS; }
-CUresult cuCtxGetCurrent(CUcontext *found) { *found = current; return CUDA_SUCCESS; }
-static __thread CUcontext pushed[8];
-static __thread int depth;
+CUresult cuDevicePrimaryCtxRetain(CUcontext *retained, CUdevice device) {
+  __atomic_add_fetch(&context.users, 1, __ATOMIC_SEQ_CST);
+  *retained = &context;
+  return device;
+}
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  if (context.users == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (__atomic_sub_fetch(&context.users, 1, __ATOMIC_SEQ_CST) == 0) {
+    for (int i = 0; i < depth; i++) if (stack[i] == &context) fail("a context is released while it is current");
+  }
+  GAVE_BACK(device);
+}
 CUresult cuCtxPushCurrent_v2(CUcontext wanted) {
-  REQUIRE(wanted != NULL && depth < 8);
-  pushed[depth++] = current;
-  return cuCtxSetCurrent(wanted);
+  REQUIRE(wanted != NULL && depth < STACK_MAX);
+  if (wanted->users == 0) fail("a released context is made current");
+  stack[depth++] = wanted;
+  return CUDA_SUCCESS;
 }
 CUresult cuCtxPopCurrent_v2(CUcontext *popped) {
-  REQUIRE(depth > 0);
-  *popped = current;
-  return cuCtxSetCurrent(pushed[--depth]);
+  if (depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  *popped = current();
+  depth--;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext wanted) {
+  current();
+  if (depth > 0) depth--;
+  return wanted == NULL ? CUDA_SUCCESS : cuCtxPushCurrent_v2(wanted);
+}
+CUresult cuCtxGetCurrent(CUcontext *found) { *found = current(); return CUDA_SUCCESS; }
+CUresult cuCtxSetFlags(unsigned int flags) {
+  REQUIRE(flags <= CU_CTX_FLAGS_MASK);
+  return current() == NULL ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+/* A context of a program's own. Nothing else here works in it. */
+CUresult cuCtxCreate_v2(CUcontext *created, unsigned int flags, CUdevice device) {
+  REQUIRE(flags == 0 && device == 0 && depth < STACK_MAX);
+  *created = calloc(1, sizeof **created);
+  (*created)->users = 1;
+  return cuCtxPushCurrent_v2(*created);
+}
+CUresult cuCtxDestroy_v2(CUcontext created) {
+  REQUIRE(created != &context && created->users == 1);
+  if (current() == created) depth--;
+  created->users = 0;
+  return CUDA_SUCCESS;
 }
 static void finish_copy(void);
 static CUresult finish_streams(void);
@@ -296,7 +344,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
 
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *found) {
   REQUIRE_CURRENT;
-  *found = stream == NULL ? current : &context;
+  *found = stream == NULL ? current() : &context;
   return CUDA_SUCCESS;
 }
 
@@ -345,10 +393,8 @@ static CUresult finish_streams(void) {
 
 /* Called only for an idle stream, or for the default one. */
 CUresult cuStreamSynchronize(CUstream stream) {
-  if (stream == NULL) {
-    REQUIRE_CURRENT;
-    finish_copy();
-  }
+  REQUIRE_CURRENT;
+  if (stream == NULL) finish_copy();
   return cuStreamQuery(stream) == CUDA_SUCCESS ? CUDA_SUCCESS : INVALID;
 }
 

@@ -9,7 +9,7 @@ CUresult cuDeviceCanAccessPeer(int *can_access, CUdevice device, CUdevice peer) 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
   REQUIRE_CONTEXT;
   REQUIRE(flags == 0);
-  return peer == current ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  return peer == current() ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream) {

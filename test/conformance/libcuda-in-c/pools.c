@@ -181,6 +181,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPoo
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   struct pooled_block *it = pooled_block_at(pointer);
+  if (!told_of_loss) { REQUIRE_CURRENT; }
   REQUIRE(it != NULL && stream != NULL);
   it->ending = 1;
   return enqueue(stream, FREE_POOLED, pointer, 0, 0);

@@ -90,12 +90,11 @@ describe("createCudaDriver", () => {
     assert.equal(driver.deviceCount(), 2);
     driver.describeDevice(1);
     assert.equal(fake.live.contexts, 0);
-    const streams = [driver.createStream(0), driver.createStream(1), driver.createStream(0)];
-    assert.equal(fake.live.contexts, 2);
-    const current = streams.map((stream) => {
-      driver.isIdle(stream);
-      return fake.currentContext;
+    const current = [0, 1, 0].map((ordinal) => {
+      driver.memoryInfo(ordinal);
+      return fake.lastPopped;
     });
+    assert.equal(fake.live.contexts, 2);
     assert.equal(current[0], current[2]);
     assert.notEqual(current[0], current[1]);
     driver.close();

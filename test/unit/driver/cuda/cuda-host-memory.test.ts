@@ -69,7 +69,12 @@ describe("host memory of the CUDA driver", () => {
     ] as const) {
       const before = fake.calls.length;
       call();
-      assert.deepEqual(fake.calls.slice(before), [name, "cuCtxSetCurrent", name]);
+      assert.deepEqual(fake.calls.slice(before), [
+        name,
+        "cuCtxPushCurrent",
+        name,
+        "cuCtxPopCurrent",
+      ]);
     }
     assert.deepEqual(fake.words, [5n, 6n]);
   });

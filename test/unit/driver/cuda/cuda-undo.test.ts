@@ -6,6 +6,7 @@ import { Scope } from "../../../../src/base/scope.js";
 import { createCudaDriver } from "../../../../src/driver/cuda/cuda-driver.js";
 import type { GpuDriver } from "../../../../src/driver/gpu-driver.js";
 import { OwnedFd, openFdCount } from "../../../../src/os/owned-fd.js";
+import { interceptDriver } from "../../../support/intercept-driver.js";
 import { FakeLibcuda } from "./fake-libcuda.js";
 
 const MiB = 1024 * 1024;
@@ -83,7 +84,7 @@ function withRetry(release: () => void): void {
   try {
     release();
   } catch (error) {
-    if (error instanceof CudaError && error.call === "cuCtxSetCurrent") release();
+    if (error instanceof CudaError && error.call === "cuCtxPushCurrent") release();
     throw error;
   }
 }
@@ -122,8 +123,13 @@ describe("the CUDA driver leaves nothing behind", () => {
     const whole = new FakeLibcuda();
     run(whole);
     const fds = openFdCount();
-    // Calls whose failure is tolerated: where memory lies, and whether a pool already has access.
-    const tolerated = ["cuMemGetAllocationPropertiesFromHandle", "cuMemPoolGetAccess"];
+    // Calls whose failure is tolerated: where memory lies, whether a pool already has access, and
+    // the end of a call's context.
+    const tolerated = [
+      "cuMemGetAllocationPropertiesFromHandle",
+      "cuMemPoolGetAccess",
+      "cuCtxPopCurrent",
+    ];
     for (let n = 1; n <= whole.calls.length; n += 1) {
       const fake = new FakeLibcuda({
         status: (_name, _nth, total) => (total === n ? STATUS : undefined),
@@ -137,7 +143,46 @@ describe("the CUDA driver leaves nothing behind", () => {
           `${name} (call ${n}): ${String(failure)}`,
         );
       assert.deepEqual(fake.live, whole.live, `${name} (call ${n})`);
+      const left = name === "cuCtxPopCurrent" ? 1 : 0;
+      assert.equal(fake.contexts.length, left, `${name} (call ${n})`);
       assert.equal(openFdCount(), fds, `${name} (call ${n})`);
+    }
+  });
+});
+
+describe("the CUDA driver leaves the context of its caller current", () => {
+  const CALLERS = 7n;
+
+  it("after each call of the seam", () => {
+    const fake = new FakeLibcuda();
+    fake.contexts.push(CALLERS);
+    const called = new Set<string>();
+    const driver = interceptDriver(createCudaDriver({ load: fake.load }), {
+      after: (call) => {
+        called.add(call);
+        assert.deepEqual(fake.contexts, [CALLERS], call);
+      },
+    });
+    const scope = new Scope();
+    everything(driver, scope);
+    scope.close();
+    driver.close();
+    assert.ok(called.size > 30, [...called].join(", "));
+    assert.deepEqual(fake.contexts, [CALLERS]);
+    assert.ok(fake.calls.lastIndexOf("cuCtxPushCurrent") > 0);
+  });
+
+  it("after each call that fails", () => {
+    const whole = new FakeLibcuda();
+    run(whole);
+    for (const [index, name] of whole.calls.entries()) {
+      if (name === "cuCtxPopCurrent") continue;
+      const fake = new FakeLibcuda({
+        status: (_name, _nth, total) => (total === index + 1 ? STATUS : undefined),
+      });
+      fake.contexts.push(CALLERS);
+      run(fake);
+      assert.deepEqual(fake.contexts, [CALLERS], `${name} (call ${index + 1})`);
     }
   });
 });

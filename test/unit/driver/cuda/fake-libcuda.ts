@@ -65,7 +65,9 @@ export class FakeLibcuda {
     bigint,
     { readonly byteLength: number; readonly handle: string | undefined }
   >();
-  currentContext = 0n;
+  /** The contexts that were made current and not popped. The last one is current. */
+  readonly contexts: bigint[] = [];
+  lastPopped: bigint | undefined;
   /** The values that streams were to wait for and to write. */
   readonly words: bigint[] = [];
   readonly #options: FakeOptions;
@@ -144,8 +146,9 @@ export class FakeLibcuda {
     },
     cuDevicePrimaryCtxRetain: ([out]) => this.#handle(out, "contexts"),
     cuDevicePrimaryCtxRelease: () => this.#drop("contexts"),
-    cuCtxSetCurrent: ([context]) => {
-      this.currentContext = context as bigint;
+    cuCtxPushCurrent: ([context]) => this.contexts.push(context as bigint),
+    cuCtxPopCurrent: () => {
+      this.lastPopped = this.contexts.pop();
     },
     cuMemGetInfo: ([free, total]) => {
       set64(free, BigInt(32 * MiB));

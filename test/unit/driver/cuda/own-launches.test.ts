@@ -119,7 +119,7 @@ describe("launches of this project's kernels", () => {
       const { fake, driver, stream } = open(failing(status, 1));
       driver.prepareOperations(0);
       for (const calls of [
-        ["cuLaunchKernel", "cuCtxSetCurrent", "cuLaunchKernel"],
+        ["cuLaunchKernel", "cuCtxPushCurrent", "cuLaunchKernel", "cuCtxPopCurrent"],
         ["cuLaunchKernel"],
       ]) {
         const before = fake.calls.length;
