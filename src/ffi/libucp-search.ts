@@ -88,13 +88,15 @@ function pythonsIn(folder: string): string[] {
 
 /**
  * WHY before the library is loaded: it reads these when it is. It would print to standard output,
- * and install handlers for signals that Node handles itself. Its hooks of memory are tried by
- * growing the heap by a page and shrinking it again, also where the growth failed: then the last
- * page of the heap is gone, which crashes the process. V8's code often lies right behind the heap.
+ * where `--json` prints, and install handlers for signals that Node handles itself. Its hooks of
+ * memory are tried by growing the heap by a page and shrinking it again, also where the growth
+ * failed: then the last page of the heap is gone, which crashes the process. V8's code often lies
+ * right behind the heap.
  */
 function restrain(env: NodeJS.ProcessEnv): void {
   env.UCX_MEM_EVENTS ??= "n";
   env.UCX_LOG_LEVEL ??= "fatal";
+  env.UCX_LOG_FILE ??= "stderr";
   env.UCX_HANDLE_ERRORS ??= "none";
   env.UCX_ERROR_SIGNALS ??= "";
   env.UCX_WARN_UNUSED_ENV_VARS ??= "n";

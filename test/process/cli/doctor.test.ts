@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { chmod, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
+import { skipWithoutUcx } from "../../support/machines/engines.js";
 import { CliRig } from "./cli-rig.js";
 
 interface Findings {
@@ -158,5 +159,16 @@ describe("cuda-ipc doctor", () => {
     const { driver } = await rig.json<Findings>("doctor");
     if (driver.state === "ok") return t.skip("there is one");
     assert.match(await rig.ok("doctor"), /This process can use no GPU/);
+  });
+
+  it("prints JSON alone with --json, although UCX logs what it does", {
+    skip: skipWithoutUcx(),
+  }, async () => {
+    await using rig = await CliRig.open();
+    rig.env.UCX_LOG_LEVEL = "info";
+    const { code, stdout, stderr } = await rig.run("doctor", "--json");
+    assert.equal(code, 0, stderr);
+    assert.equal((JSON.parse(stdout) as Findings).ok, true);
+    assert.match(stderr, /UCX {2}INFO/);
   });
 });

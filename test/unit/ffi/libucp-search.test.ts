@@ -69,4 +69,13 @@ describe("the search for libucp", () => {
     const old = { CUDA_IPC_UCX: "/old.so" };
     assert.throws(() => findLibucp(old, () => library([1, 12, 0])), /it is UCX 1\.12\.0, wanted/);
   });
+
+  it("sends the log of UCX to standard error, unless UCX_LOG_FILE says otherwise", () => {
+    const env: NodeJS.ProcessEnv = { CUDA_IPC_UCX: "/mine.so", UCX_LOG_LEVEL: "info" };
+    findLibucp(env, () => library([1, 18, 0]));
+    assert.deepEqual([env.UCX_LOG_FILE, env.UCX_LOG_LEVEL], ["stderr", "info"]);
+    const chosen = { ...env, UCX_LOG_FILE: "/tmp/ucx.log" };
+    findLibucp(chosen, () => library([1, 18, 0]));
+    assert.equal(chosen.UCX_LOG_FILE, "/tmp/ucx.log");
+  });
 });
