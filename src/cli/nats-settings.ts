@@ -8,6 +8,7 @@ const BUCKET = "cuda-ipc";
 export interface NatsSettings {
   readonly nats?: string;
   readonly bucket: string;
+  readonly domain?: string;
   readonly user?: string;
   readonly token?: string;
   readonly creds?: string;
@@ -23,6 +24,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 const variables = {
   nats: "CUDA_IPC_NATS",
   bucket: "CUDA_IPC_NATS_BUCKET",
+  domain: "CUDA_IPC_NATS_DOMAIN",
   user: "CUDA_IPC_NATS_USER",
   token: "CUDA_IPC_NATS_TOKEN",
   creds: "CUDA_IPC_NATS_CREDS",
@@ -38,11 +40,14 @@ export function natsServerOption(): Option {
 }
 
 export function natsLoginOptions(): readonly Option[] {
-  const { bucket, user, token, creds, nkey, tlsCa, tlsCert, tlsKey } = variables;
+  const { bucket, domain, user, token, creds, nkey, tlsCa, tlsCert, tlsKey } = variables;
   return [
     new Option("--bucket <name>", "bridges with another bucket do not see each other")
       .default(BUCKET)
       .env(bucket),
+    new Option("--domain <name>", "the JetStream domain of the bucket; default: the server's").env(
+      domain,
+    ),
     new Option("--user <name>", "log in to NATS; the password is in CUDA_IPC_NATS_PASSWORD").env(
       user,
     ),
@@ -60,11 +65,13 @@ export function natsOptions(
   settings: NatsSettings,
   environment: Environment = process.env,
 ): NatsOptions | undefined {
-  const { nats, bucket, user, token, creds, nkey, tlsCa, tlsCert, tlsKey } = settings;
+  const { nats, bucket, domain, user, token, creds, nkey, tlsCa, tlsCert, tlsKey } = settings;
   if (nats === undefined || nats === "") return undefined;
   return {
     url: nats,
     bucket,
+    // An empty variable is none.
+    domain: domain === "" ? undefined : domain,
     user,
     // WHY not an option: others can read the arguments of a process.
     password: user === undefined ? undefined : environment.CUDA_IPC_NATS_PASSWORD,

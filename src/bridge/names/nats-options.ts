@@ -11,6 +11,8 @@ export interface NatsOptions {
   readonly url: string;
   /** The key-value bucket. Bridges with another bucket do not see each other. */
   readonly bucket: string;
+  /** The JetStream domain that has the bucket; default: that of the server. */
+  readonly domain?: string | undefined;
   readonly user?: string | undefined;
   readonly password?: string | undefined;
   readonly token?: string | undefined;
@@ -26,12 +28,13 @@ export interface NatsOptions {
 
 const LOGIN =
   "Log in with --user and CUDA_IPC_NATS_PASSWORD, or with --token. Leave the login out of the URL.";
-const BUCKET = /^[A-Za-z0-9_-]{1,64}$/;
+/** What NATS takes as the name of a bucket, and bridges as that of a domain. */
+const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
 type ConnectionOptions = NonNullable<Parameters<NatsTransport["connect"]>[0]>;
 
 /**
- * @throws TypeError for a bucket that NATS does not take; NATS_UNAVAILABLE for a URL that the
+ * @throws TypeError for a bucket or domain that NATS does not take; NATS_UNAVAILABLE for a URL that the
  * client of NATS would misread; SystemError for a file
  */
 export function connectionOptions(
@@ -39,10 +42,11 @@ export function connectionOptions(
   options: NatsOptions,
   name: string,
 ): ConnectionOptions {
-  const { url, bucket, user, password, token, credsFile, nkeyFile } = options;
+  const { url, bucket, domain, user, password, token, credsFile, nkeyFile } = options;
   const { caFile, certFile, keyFile } = options;
-  if (!BUCKET.test(bucket))
-    throw new TypeError(`bucket must be letters, digits, "_" and "-", not "${bucket}"`);
+  for (const [what, value] of Object.entries({ bucket, domain }))
+    if (value !== undefined && !NAME.test(value))
+      throw new TypeError(`${what} must be letters, digits, "_" and "-", not "${value}"`);
   const servers = checkedServers(url);
   const authenticator =
     credsFile !== undefined

@@ -218,7 +218,10 @@ export class NatsStore implements NameStore {
     headers.set("Nats-Expected-Last-Subject-Sequence", String(revision));
     if (ttlMs !== undefined) headers.set("Nats-TTL", `${Math.ceil(ttlMs / 1000)}s`);
     if (removes) headers.set("KV-Operation", "DEL");
-    const subject = `$KV.${this.#options.bucket}.${key}`;
+    const { bucket, domain } = this.#options;
+    // As the client of NATS writes it: a server maps the prefix to the bucket of this domain.
+    const prefix = domain === undefined ? "" : `$JS.${domain}.API.`;
+    const subject = `${prefix}$KV.${bucket}.${key}`;
     let reply: unknown;
     try {
       const timeout = REQUEST_MS;
@@ -273,16 +276,18 @@ export class NatsStore implements NameStore {
 }
 
 async function openBucket(
-  { kv }: NatsClient,
+  { kv, jetstream }: NatsClient,
   connection: Connection,
-  { bucket, url }: NatsOptions,
+  { bucket, domain, url }: NatsOptions,
 ): Promise<Bucket> {
   try {
     // WHY in memory: every record is of a bridge that runs, which writes it again.
     const options = { history: 1, markerTTL: MARKER_MS, storage: "memory" } as const;
-    return await new kv.Kvm(connection).create(bucket, options);
+    const named = domain === undefined ? connection : jetstream()(connection, { domain });
+    return await new kv.Kvm(named).create(bucket, options);
   } catch (error) {
-    throw natsError(`open the bucket "${bucket}"`, url, error);
+    const where = domain === undefined ? "" : ` of the domain "${domain}"`;
+    throw natsError(`open the bucket "${bucket}"${where}`, url, error);
   }
 }
 

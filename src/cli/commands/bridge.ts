@@ -101,7 +101,8 @@ function chosenNats(options: BridgeOptions): NatsOptions {
   const chosen = natsOptions(options);
   if (chosen === undefined)
     throw new UsageError("give the NATS server with --nats or CUDA_IPC_NATS");
-  if (!/^[A-Za-z0-9_-]{1,64}$/.test(chosen.bucket))
-    throw new UsageError("--bucket takes 1 to 64 letters, digits, '_' and '-'");
+  for (const [option, value] of Object.entries({ bucket: chosen.bucket, domain: chosen.domain }))
+    if (value !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(value))
+      throw new UsageError(`--${option} takes 1 to 64 letters, digits, '_' and '-'`);
   return chosen;
 }

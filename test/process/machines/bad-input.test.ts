@@ -88,6 +88,7 @@ describe("a bridge", { skip: isSkipped }, () => {
     assert.match(await failure(nats.url, "--machine", "one"), /error\[BRIDGE_RUNNING\]: .*"one"/);
     assert.match(await failure(nats.url, "--machine", "a b"), /error\[USAGE\]/);
     assert.match(await failure(nats.url, "--bucket", "a.b"), /error\[USAGE\]/);
+    assert.match(await failure(nats.url, "--domain", "a.b"), /error\[USAGE\]: --domain takes/);
     const connection = await connect({ servers: nats.url });
     await new Kvm(connection).create("foreign");
     await connection.close();

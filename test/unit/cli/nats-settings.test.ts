@@ -8,6 +8,7 @@ describe("natsOptionsOfEnvironment", () => {
       natsOptionsOfEnvironment({
         CUDA_IPC_NATS: "nats://10.0.0.1",
         CUDA_IPC_NATS_BUCKET: "ours",
+        CUDA_IPC_NATS_DOMAIN: "hub",
         CUDA_IPC_NATS_USER: "alice",
         CUDA_IPC_NATS_PASSWORD: "secret",
         CUDA_IPC_NATS_TOKEN: "token",
@@ -20,6 +21,7 @@ describe("natsOptionsOfEnvironment", () => {
       {
         url: "nats://10.0.0.1",
         bucket: "ours",
+        domain: "hub",
         user: "alice",
         password: "secret",
         token: "token",
@@ -32,9 +34,13 @@ describe("natsOptionsOfEnvironment", () => {
     );
   });
 
-  it("uses the usual bucket, and a password only for a user", () => {
-    const found = natsOptionsOfEnvironment({ CUDA_IPC_NATS: "x", CUDA_IPC_NATS_PASSWORD: "y" });
-    assert.deepEqual([found?.bucket, found?.password], ["cuda-ipc", undefined]);
+  it("uses the usual bucket, the server's domain, and a password only for a user", () => {
+    const unset = { CUDA_IPC_NATS_PASSWORD: "y", CUDA_IPC_NATS_DOMAIN: "" };
+    const found = natsOptionsOfEnvironment({ CUDA_IPC_NATS: "x", ...unset });
+    assert.deepEqual(
+      [found?.bucket, found?.domain, found?.password],
+      ["cuda-ipc", undefined, undefined],
+    );
   });
 
   it("has nothing if no server is named", () => {
