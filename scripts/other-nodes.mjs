@@ -1,11 +1,11 @@
-// Runs the tests of threads and process ends under the other supported versions of Node.js, which
+// Runs the tests of threads, process ends and views under the other supported versions of Node.js, which
 // npm downloads.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { pathToFileURL } from "node:url";
 
 export const NODES = ["22", "24", "26"];
-const TESTS = ["process/threads/threads", "process/exit"];
+const TESTS = ["process/threads/threads", "process/exit", "unit/gpu/views"];
 
 /** Runs compiled tests, and prints their output at the end. @returns their exit status */
 export async function runUnder(version, words = []) {

@@ -223,7 +223,8 @@ export class DeviceBuffer {
   /**
    * Returns the memory of the host device as bytes, at most `limits.viewBytesMax` at a time. Other
    * processes see changes at once, in the CPU's memory order. The memory stays mapped while the
-   * view is reachable, even after `close()`. A store into a view of memory that was opened for
+   * view is reachable, even after `close()`. Its ArrayBuffer cannot be moved: `transfer()`, a
+   * transfer list or a byte stream throws. A store into a view of memory that was opened for
    * reading ends this process (SIGSEGV).
    * @throws UNSUPPORTED on a GPU, because the CPU cannot access its memory
    */

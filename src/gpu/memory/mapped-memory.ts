@@ -13,6 +13,7 @@ import type { DevicePointer, Mechanism } from "../../driver/gpu-driver.js";
 import { viewAt } from "../../os/host-memory.js";
 import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
+import { unmovable } from "../../os/unmovable.js";
 import type { Descriptor } from "../../wire/descriptor.js";
 import type { Device } from "../device.js";
 import type { Stream } from "../order/stream.js";
@@ -161,11 +162,16 @@ export abstract class MappedMemory extends RefCounted {
     return viewAt(address + BigInt(byteOffset), byteLength);
   }
 
-  /** As `window`, and the memory stays mapped for as long as the bytes are reachable. */
+  /**
+   * As `window`, and the memory stays mapped for as long as the bytes are reachable. Their
+   * ArrayBuffer cannot be moved.
+   */
   view(label: string, byteOffset: number, byteLength: number): Uint8Array {
     const bytes = this.window(label, byteOffset, byteLength);
-    collectedViews.register(bytes.buffer, this.retain());
-    return bytes;
+    if (byteLength === 0) return bytes;
+    const buffer = unmovable(bytes.buffer as ArrayBuffer);
+    collectedViews.register(buffer, this.retain());
+    return new Uint8Array(buffer);
   }
 
   protected grownTo(byteLength: number): void {
