@@ -165,6 +165,17 @@ def test_a_shared_tensor_keeps_its_memory_until_it_is_closed(hub):
     assert len(_shareable._own) == before
 
 
+def test_put_resolves_lazy_conjugates_and_negatives(hub):
+    torch = pytest.importorskip("torch")
+    values = torch.tensor([1 + 2j, 3 - 4j])
+    for tensor in (values.conj(), values.conj().imag, torch._neg_view(values.conj())):
+        with hub.put("lazy", tensor) as put:
+            assert put.tolist() == tensor.tolist()
+    with hub.create("written", torch.complex64, 2) as made:
+        made.write(values.conj())
+        assert made.tolist() == [1 - 2j, 3 + 4j]
+
+
 def test_tensors_that_cannot_be_shared_are_refused_by_name(hub):
     torch = pytest.importorskip("torch")
     for tensor, found in (
@@ -172,6 +183,7 @@ def test_tensors_that_cannot_be_shared_are_refused_by_name(hub):
         (torch.zeros(3).to_sparse(), "to_dense"),
         (torch.zeros(3, device="meta"), "meta"),
         (torch.zeros(3, dtype=torch.complex64).conj(), "resolve_conj"),
+        (torch.zeros(3, dtype=torch.complex64).conj().imag, r"negative.*resolve_neg"),
     ):
         with pytest.raises(cuda_ipc.CudaIpcError, match=found) as refused:
             hub.share("refused", tensor)

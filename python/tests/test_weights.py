@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import os
 import pathlib
+import pickle
 import subprocess
 
 import pytest
@@ -55,6 +57,25 @@ def test_numpy_gets_names_dtypes_shapes_and_metadata_as_views(model):
     writable = cuda_ipc.numpy.load_file("model", access="read-write")
     writable["body.bias"][0] = 5
     assert weights["body.bias"][0] == 5, "it is the same memory"
+
+
+def test_saved_weights_are_loaded_again(model, tmp_path):
+    torch = pytest.importorskip("torch")
+    weights = cuda_ipc.torch.load_file("model")
+    path = tmp_path / "checkpoint.pt"
+    for value in (weights, {"model": weights}):
+        torch.save(value, path)
+        loaded = torch.load(path, weights_only=True)
+        found = loaded if value is weights else loaded["model"]
+        assert list(found) == list(weights) and found.metadata == {"format": "pt"}
+        assert all(torch.equal(found[name], weights[name]) for name in weights)
+    arrays = read("model")
+    copied = copy.deepcopy(arrays)
+    loaded = pickle.loads(pickle.dumps(arrays))
+    for same in (copied, loaded):
+        assert same["body.weight"].tolist() == arrays["body.weight"].tolist()
+    copied["body.bias"][0] = 9
+    assert arrays["body.bias"][0] == 1
 
 
 def test_the_last_view_gives_the_lease_and_the_connection_back(model, hub):

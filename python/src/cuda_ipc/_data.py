@@ -98,6 +98,9 @@ def _refuse_mask(data: Any) -> None:
 def _of_torch(tensor: Any) -> tuple[DType, tuple[int, ...], memoryview]:
     from ._foreign import foreign
 
+    # What is copied needs no lazy bits. On other layouts these raise errors of their own.
+    if str(tensor.layout) == "torch.strided":
+        tensor = tensor.resolve_conj().resolve_neg()
     source = foreign(tensor)
     if source.device[0] != 1:
         raise CudaIpcError(

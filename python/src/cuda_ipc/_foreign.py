@@ -59,8 +59,10 @@ def _of_torch(tensor: Any) -> Foreign:
         raise _refused(f"its layout is {tensor.layout}", "Pass tensor.to_dense()")
     if tensor.requires_grad:
         raise _refused("it requires grad", "Pass tensor.detach()")
-    if tensor.is_conj() or tensor.is_neg():
-        raise _refused("it is a lazy conjugate or negative", "Pass tensor.resolve_conj()")
+    if tensor.is_conj():
+        raise _refused("it is a lazy conjugate", "Pass tensor.resolve_conj().resolve_neg()")
+    if tensor.is_neg():
+        raise _refused("it is a lazy negative", "Pass tensor.resolve_neg()")
     kind = tensor.device.type
     if kind not in ("cpu", "cuda"):
         raise _refused(f"it lies on {tensor.device}", 'Move it to "cpu" or "cuda"')

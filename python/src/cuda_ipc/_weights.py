@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ class Weights(dict[str, Any]):
     """Tensors by name, as `safetensors` returns them, with the `metadata` of the file.
 
     The tensors are views. Each of them keeps the memory mapped, and this process's lease.
+    `torch.save` and `pickle` write the values, which are loaded again as an OrderedDict.
     """
 
     def __init__(self, name: str, metadata: dict[str, str]) -> None:
@@ -28,6 +30,11 @@ class Weights(dict[str, Any]):
         #: The name of the bundle.
         self.name = name
         self.metadata = metadata
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # WHY an OrderedDict: `torch.load` refuses classes that PyTorch does not know, and takes
+        # this one with attributes. A state_dict is one, too.
+        return OrderedDict, (), dict(self.__dict__), None, iter(self.items())
 
 
 def load_views(
