@@ -276,3 +276,16 @@ def test_put_with_replace_takes_the_name_of_an_older_object(hub, socket):
         assert (seen.tobytes(), older.tobytes()) == (b"old", b"old")
         hub.put("new", b"x", replace=True).close()
         newer.close()
+
+
+def test_a_copy_is_written_and_nobody_else_sees_it(hub):
+    with hub.put("shared", bytes(8192), dtype="uint8") as shared:
+        with hub.open("shared", access="copy") as copy:
+            assert not copy.readonly
+            copy.write(b"\1" * 8192)
+            assert copy.tobytes() == b"\1" * 8192 and shared.tobytes() == bytes(8192)
+            assert [holder.access for holder in hub.inspect("shared")[1]] == ["owner", "read"]
+        with hub.open("shared", access="copy") as other:
+            assert other.tobytes() == bytes(8192)
+        with pytest.raises(ValueError, match='"copy"'):
+            hub.open("shared", access="write")

@@ -85,6 +85,18 @@ def test_a_hub_shares_gpu_memory_and_channels_in_it(request):
             with pytest.raises(cuda_ipc.CudaIpcError) as refused:
                 same.write(bytes(16))
             assert refused.value.code == "READ_ONLY"
+        with hub.open("gpu", access="copy") as copy:
+            copy.write(bytes(16))
+            assert copy.tobytes() == bytes(16) and array.tobytes() == bytes(range(16))
+    with hub.create_bundle(
+        "gpu:bundle", {"a": ("uint8", 3), "b": ("uint8", 300)}, device="cuda:0"
+    ) as made:
+        made["b"].write(bytes([5]) * 300)
+        made.publish()
+        with hub.open_bundle("gpu:bundle", access="copy") as copy:
+            copy["b"].write(bytes([6]) * 300)
+            assert copy["b"].tobytes() == bytes([6]) * 300
+            assert made["b"].tobytes() == bytes([5]) * 300 and copy["a"].nbytes == 3
     with hub.create_channel("gpu:channel", "uint8", 512, slots=2, device="cuda:0") as writer:
         with hub.open_channel("gpu:channel") as reader:
             for n in range(10):

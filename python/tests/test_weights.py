@@ -166,6 +166,69 @@ def test_pytorch_loads_a_file_and_a_model_without_a_copy(model, hub):
     assert net.body.bias[0] == 9
 
 
+def writes(torch):
+    """Each kind of store into a module: of training, of a checkpoint, in place."""
+
+    def train(net):
+        net.train()
+        net(torch.ones(2, 4))
+
+    def load(net):
+        net.load_state_dict({name: value + 1 for name, value in net.state_dict().items()})
+
+    def in_place(net):
+        with torch.no_grad():
+            for tensor in net.state_dict().values():
+                tensor.add_(1)
+
+    return (train, load, in_place)
+
+
+@pytest.mark.parametrize("access", ["read", "copy"])
+def test_what_a_module_writes_stays_in_its_process(hub, access):
+    torch = pytest.importorskip("torch")
+    norm = torch.nn.BatchNorm1d(4)
+    arrays = {name: (value.dtype, tuple(value.shape)) for name, value in norm.state_dict().items()}
+    with hub.create_bundle("norm", arrays) as bundle:
+        for name, value in norm.state_dict().items():
+            bundle[name].write(value)
+        bundle.publish()
+        before = {name: array.tobytes() for name, array in bundle.items()}
+        for write in writes(torch):
+            with torch.device("meta"):
+                loaded = torch.nn.BatchNorm1d(4)
+            cuda_ipc.torch.load_model(loaded, "norm", hub=hub, access=access)
+            assert loaded.weight.requires_grad == (access == "copy")
+            old = [value.clone() for value in loaded.state_dict().values()]
+            write(loaded)
+            new = loaded.state_dict().values()
+            assert not all(torch.equal(a, b) for a, b in zip(old, new, strict=True))
+        weights = cuda_ipc.torch.load_file("norm", hub=hub, access=access)
+        weights["weight"].fill_(5)
+        assert weights["weight"].tolist() == [5] * 4
+        assert {name: array.tobytes() for name, array in bundle.items()} == before
+        if access == "copy":
+            copied = cuda_ipc.numpy.load_file("norm", hub=hub, access="copy")
+            copied["bias"][:] = 3
+            with hub.open_bundle("norm", access="copy") as opened:
+                opened["bias"].numpy()[0] = 4
+                assert opened["bias"].tolist() == [4, 0, 0, 0]
+            assert {name: array.tobytes() for name, array in bundle.items()} == before
+
+
+def test_buffers_are_shared_on_request_and_parameters_always(hub):
+    torch = pytest.importorskip("torch")
+    with hub.create_bundle("norm", {"running_mean": ("float32", 4), "weight": ("float32", 4)}) as b:
+        b.publish()
+        for access, shared in (("read", 0), ("read-write", 2)):
+            net = torch.nn.BatchNorm1d(4)
+            cuda_ipc.torch.load_model(net, "norm", hub=hub, access=access, strict=False)
+            b["running_mean"].numpy()[:] = 2
+            b["weight"].numpy()[:] = 7
+            assert net.running_mean[0] == shared and net.weight[0] == 7
+            b["running_mean"].numpy()[:] = 0
+
+
 def test_names_that_do_not_fit_are_told_and_tied_parameters_stay_tied(model, hub):
     torch = pytest.importorskip("torch")
 

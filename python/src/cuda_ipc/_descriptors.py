@@ -71,7 +71,8 @@ class MemorySource(NamedTuple):
     #: Of memory that only its owner keeps alive: 64 bytes.
     handle: bytes | None = None
 
-    def map(self, fd: int, readonly: bool) -> Memory:
+    def map(self, fd: int, readonly: bool, private: bool = False) -> Memory:
+        """With `private`, host memory is copied on write. A GPU cannot do that."""
         if self.handle is not None:
             from ._legacy import open_named
 
@@ -79,7 +80,7 @@ class MemorySource(NamedTuple):
             return open_named(uuid, self.allocation_byte_length, self.handle, fd, readonly)
         if self.uuid is None:
             check_file(fd, self.allocation_byte_length, "the memory file")
-            return HostMemory(fd, self.allocation_byte_length, readonly)
+            return HostMemory(fd, self.allocation_byte_length, readonly, private)
         from ._cuda import import_memory
 
         return import_memory(fd, self.allocation_byte_length, readonly, self.uuid)

@@ -18,6 +18,8 @@ from .errors import system_error
 # Python 3.10 lacks names for these. They are part of Linux's interface.
 F_ADD_SEALS, F_GET_SEALS = 1033, 1034
 F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1, 2, 4, 8
+# Python before 3.13 lacks a name for this.
+_MAP_NORESERVE = 0x4000
 SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW
 
 
@@ -81,12 +83,15 @@ def check_file(fd: int, length: int, what: str, exact: bool = False) -> None:
     require(found.st_blksize <= PAGE_BYTES, f"{what} lies in huge pages")
 
 
-def map_file(fd: int, length: int, writable: bool) -> mmap.mmap:
-    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+def map_file(fd: int, length: int, writable: bool, private: bool = False) -> mmap.mmap:
+    """With `private`, what is written goes to copies of the pages that only this process has."""
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable or private else 0)
+    # WHY without a reserve: a model may be larger than what is free, and few pages are written.
+    flags = mmap.MAP_PRIVATE | _MAP_NORESERVE if private else mmap.MAP_SHARED
     # Before 3.13 each mapping keeps a descriptor of its own.
     options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     try:
-        return mmap.mmap(fd, length, flags=mmap.MAP_SHARED, prot=protection, **options)
+        return mmap.mmap(fd, length, flags=flags, prot=protection, **options)
     except (OSError, ValueError, OverflowError) as cause:
         wrong = cause if isinstance(cause, OSError) else OSError(22, str(cause))
         raise system_error(f"map {length} bytes", wrong) from cause
@@ -113,9 +118,9 @@ class HostMemory:
 
     device = (1, 0)
 
-    def __init__(self, fd: int, length: int, readonly: bool) -> None:
-        self.readonly = readonly
-        mapped = map_file(fd, length, not readonly)
+    def __init__(self, fd: int, length: int, readonly: bool, private: bool = False) -> None:
+        self.readonly = readonly and not private
+        mapped = map_file(fd, length, not readonly, private)
         self.buffer = memoryview(mapped)
 
     @functools.cached_property

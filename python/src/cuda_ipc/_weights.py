@@ -11,6 +11,7 @@ from ._kept import KeptMemory
 from ._protocol import DEFAULT_MS_REQUEST
 from .arrays import Array, HandleState
 from .errors import CudaIpcError
+from .shared import Access, private_copy
 
 if TYPE_CHECKING:
     from .hub import Hub
@@ -42,13 +43,15 @@ def load_views(
     view: Callable[[Array], Any],
     *,
     hub: Hub | None,
-    access: str,
+    access: Access,
     wait: bool,
     timeout: float | None,
+    private: bool = False,
     viewing: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Weights:
     """Opens the bundle, and views each of its arrays within `viewing`.
 
+    With `private`, a write to host memory that was opened for reading stays in this process.
     Raises as `Hub.open_bundle`.
     """
     own = hub is None
@@ -58,7 +61,8 @@ def load_views(
         hub = connect()
     try:
         try:
-            bundle = hub.open_bundle(name, access=access, wait=wait, timeout=timeout)
+            copies = access == "copy"
+            bundle = hub._open_bundle(name, access, wait, timeout, private or copies)
         except CudaIpcError as missing:
             if missing.code == "NOT_FOUND":
                 # The hub says who has created it, if anybody has.
@@ -71,7 +75,9 @@ def load_views(
         state = HandleState(name)
         with viewing():
             for key, layout in layouts.items():
-                weights[key] = view(Array(state, kept, layout))
+                copied = copies and kept.buffer is None
+                where = private_copy(kept, layout) if copied else (kept, layout)
+                weights[key] = view(Array(state, *where))
         return weights
     except BaseException:
         if own:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array
 from .errors import CudaIpcError
+from .shared import Access
 
 if TYPE_CHECKING:
     from .hub import Hub
@@ -30,7 +31,7 @@ def load_file(
     reading, and each array is a copy of its own. JAX has no 64-bit dtypes unless `jax_enable_x64`
     is set: such arrays are copied to 32 bits. The rest is as for `cuda_ipc.numpy.load_file`.
     """
-    access = "read" if copy else "read-write"
+    access: Access = "read" if copy else "read-write"
     view = copier() if copy else viewer()
     return load_views(name, view, hub=hub, access=access, wait=wait, timeout=timeout)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ._dtypes import DTYPES, numpy_dtype
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array
+from .shared import Access
 
 if TYPE_CHECKING:
     from .hub import Hub
@@ -18,16 +19,17 @@ def load_file(
     name: str,
     *,
     hub: Hub | None = None,
-    access: str = "read",
+    access: Access = "read",
     wait: bool = False,
     timeout: float | None = REQUEST_S,
 ) -> Weights:
     """The arrays of a bundle on the host, by name, as `safetensors.numpy.load_file` returns them.
 
-    Nothing is copied: each array is a view, and read-only unless `access` is "read-write". Without
-    `hub` it connects for itself. With `wait` it waits until the bundle is published. Raises
-    NOT_FOUND, which says who has created the name; UNSUPPORTED for memory of a GPU;
-    UNSUPPORTED_DTYPE for bfloat16 and float8 without ml_dtypes; and as `Hub.open_bundle`.
+    Nothing is copied: each array is a view, and read-only if `access` is "read". With "copy" what
+    you write stays in this process. Without `hub` it connects for itself. With `wait` it waits
+    until the bundle is published. Raises NOT_FOUND, which says who has created the name;
+    UNSUPPORTED for memory of a GPU; UNSUPPORTED_DTYPE for bfloat16 and float8 without ml_dtypes;
+    and as `Hub.open_bundle`.
     """
     return load_views(name, _view, hub=hub, access=access, wait=wait, timeout=timeout)
 

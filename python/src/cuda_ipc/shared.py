@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._closing import OfProcess
 from ._deadline import Deadline
@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from ._link import Link
 
 REQUEST_S = DEFAULT_MS_REQUEST / 1000
+
+#: How memory is opened. With "copy", what is written stays in this process.
+Access = Literal["read", "read-write", "copy"]
+
+
+def private_copy(memory: Memory, layout: Layout) -> tuple[Memory, Layout]:
+    """A copy of an array of a GPU in memory of its own."""
+    from ._cuda_copy import CudaCopy
+
+    low, high = layout.bounds()
+    copy = CudaCopy(memory, low, high - low)
+    return copy, layout._replace(byte_offset=layout.byte_offset - low)
 
 
 class _Lease(OfProcess):
@@ -123,12 +135,18 @@ class SharedBundle(_Lease, Mapping[str, Array]):
         self.metadata = dict(metadata)
         state = HandleState(name)
         self._layouts = dict(layouts)
+        # On a GPU with access="copy": what was asked for so far.
+        self.copies: dict[str, tuple[Memory, Layout]] | None = None
         self._take(link, held, memory, state)
 
     def __getitem__(self, name: str) -> Array:
         layout = self._layouts[name]
         if self._memory is None:
             raise CudaIpcError("CLOSED", f'Cannot use bundle "{self.name}": it was closed')
+        if self.copies is not None:
+            if name not in self.copies:
+                self.copies[name] = private_copy(self._memory, layout)
+            return Array(self, *self.copies[name])
         # WHY not kept: an array that is in use keeps the bundle open, and not the other way round.
         return Array(self, self._memory, layout)
 
@@ -164,7 +182,7 @@ class SharedBundle(_Lease, Mapping[str, Array]):
         return f"<SharedBundle {self.name!r} of {len(self._layouts)} arrays>"
 
     def _let_go(self) -> None:
-        self._memory = None
+        self._memory = self.copies = None
 
 
 class ObjectInfo:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array, HandleState
 from .errors import CudaIpcError
+from .shared import Access
 
 if TYPE_CHECKING:
     from .hub import Hub
@@ -31,15 +32,17 @@ def load_file(
     name: str,
     *,
     hub: Hub | None = None,
-    access: str = "read",
+    access: Access = "read",
     wait: bool = False,
     timeout: float | None = REQUEST_S,
 ) -> Weights:
     """The tensors of a bundle, by name, as `safetensors.torch.load_file` returns them.
 
     Nothing is copied: each tensor is a view of the shared memory, on the host or on the GPU where
-    the bundle lies. PyTorch has no read-only tensors. If `access` is "read", writing to one ends
-    the process on the host, and fails the CUDA context on a GPU.
+    the bundle lies. PyTorch has no read-only tensors. If `access` is "read", what you write to one
+    on the host stays in this process: its page is copied. On a GPU it fails the CUDA context. With
+    "copy" it stays in this process on both, and on a GPU all tensors are copied. With "read-write"
+    all processes see it.
 
     Without `hub` it connects for itself. With `wait` it waits until the bundle is published.
     Raises NOT_FOUND, which says who has created the name, and as `Hub.open_bundle`.
@@ -51,6 +54,7 @@ def load_file(
         access=access,
         wait=wait,
         timeout=timeout,
+        private=access == "read",
         viewing=_without_warnings,
     )
 
@@ -68,20 +72,26 @@ def load_model(
     *,
     strict: bool = True,
     hub: Hub | None = None,
-    access: str = "read",
+    access: Access = "read",
     wait: bool = False,
     timeout: float | None = REQUEST_S,
 ) -> LoadedKeys:
-    """Makes the tensors of a bundle the parameters and buffers of `module`, without a copy.
+    """Makes the tensors of a bundle the parameters and buffers of `module`.
 
-    A `module` made under `torch.device("meta")` never has memory of its own. Parameters that share
-    one tensor still share it afterwards. Parameters opened for reading do not require gradients,
-    because an optimizer could not write to them. With `strict`, names that are missing or
-    unexpected raise RuntimeError. The rest is as for `load_file`.
+    Parameters are shared, without a copy. If `access` is "read", buffers (such as the running
+    statistics of BatchNorm) are copies of this process, because a module in training writes to
+    them. A `module` made under `torch.device("meta")` never has memory of its own. Parameters that
+    share one tensor still share it afterwards. Parameters opened for reading do not require
+    gradients, because an optimizer could not write to them. With `strict`, names that are missing
+    or unexpected raise RuntimeError. The rest is as for `load_file`.
     """
     weights = load_file(name, hub=hub, access=access, wait=wait, timeout=timeout)
     tied = _tied_names(module)
     state: dict[str, Any] = dict(weights)
+    if access == "read":
+        for one, _ in module.named_buffers(remove_duplicate=False):
+            if one in state:
+                state[one] = state[one].clone()
     added = set()
     for names in tied:
         sources = [one for one in names if one in state]

@@ -18,7 +18,7 @@ from .._fds import SharedFds
 from .._layout import Layout, Refused, checked_layout, packed_layout
 from .._memory import Memory, round_up
 from ..errors import CudaIpcError
-from ..shared import REQUEST_S, SharedArray, SharedBundle
+from ..shared import REQUEST_S, Access, SharedArray, SharedBundle, private_copy
 from .allocation import allocate
 from .session import Opened, Session
 from .sharing import checked_sharing
@@ -121,25 +121,29 @@ class HubArrays(Session):
         self,
         name: str,
         *,
-        access: str = "read",
+        access: Access = "read",
         wait: bool = True,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
         """Opens a published array and maps it.
 
         With `wait`, it waits until the name is published; `timeout` is in seconds, and None waits
-        without a limit. `access` is "read" or "read-write". Raises NOT_FOUND without `wait`;
-        TIMEOUT, which says what the name waits for; WRONG_KIND, READ_ONLY, PERMISSION_DENIED,
-        INVALID_DESCRIPTOR.
+        without a limit. `access` is "read", "read-write" or "copy". With "copy" your writes stay
+        in this process: a page of the host is copied when you first write to it, and until then
+        shows later writes of others; memory of a GPU is copied at once. Raises NOT_FOUND without
+        `wait`; TIMEOUT, which says what the name waits for; WRONG_KIND, READ_ONLY,
+        PERMISSION_DENIED, INVALID_DESCRIPTOR.
         """
 
         def use(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> SharedArray:
             if content.get("kind") != "array":
                 raise wrong_kind(name, content.get("kind"), "an array")
             layout = checked_layout(content.get("array"), source.byte_length)
-            memory = source.map(opened.fds.fds[0], access == "read")
+            memory = source.map(opened.fds.fds[0], access != "read-write", access == "copy")
             if source.handle is not None:
                 memory.keep(opened.held)  # type: ignore[attr-defined]
+            if access == "copy" and memory.buffer is None:
+                memory, layout = private_copy(memory, layout)
             return SharedArray(self._link, name, opened.held, memory, layout)
 
         return self._open(name, access, wait, timeout, None, use)
@@ -148,7 +152,7 @@ class HubArrays(Session):
         self,
         name: str,
         *,
-        access: str = "read",
+        access: Access = "read",
         wait: bool = True,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
@@ -195,11 +199,20 @@ class HubArrays(Session):
         self,
         name: str,
         *,
-        access: str = "read",
+        access: Access = "read",
         wait: bool = True,
         timeout: float | None = REQUEST_S,
     ) -> SharedBundle:
-        """Opens a published bundle, such as a model that `cuda-ipc put` loaded. As `open`."""
+        """Opens a published bundle, such as a model that `cuda-ipc put` loaded. As `open`.
+
+        On a GPU, `access="copy"` copies each array when you first ask for it.
+        """
+        return self._open_bundle(name, access, wait, timeout, access == "copy")
+
+    def _open_bundle(
+        self, name: str, access: Access, wait: bool, timeout: float | None, private: bool
+    ) -> SharedBundle:
+        """With `private`, host memory is copied on write even if it is opened for reading."""
 
         def use(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> SharedBundle:
             if content.get("kind") != "bundle":
@@ -207,10 +220,13 @@ class HubArrays(Session):
             if len(opened.fds.fds) != 2:
                 raise Refused(f"{len(opened.fds.fds)} descriptors came with a bundle, wanted 2")
             index = read_index(content, opened.fds.fds[1], source.byte_length)
-            memory = source.map(opened.fds.fds[0], access == "read")
-            return SharedBundle(
+            memory = source.map(opened.fds.fds[0], access != "read-write", private)
+            bundle = SharedBundle(
                 self._link, name, opened.held, memory, index.layouts, index.metadata
             )
+            if access == "copy" and memory.buffer is None:
+                bundle.copies = {}
+            return bundle
 
         return self._open(name, access, wait, timeout, None, use)
 
@@ -218,7 +234,7 @@ class HubArrays(Session):
         self,
         name: str,
         *,
-        access: str = "read",
+        access: Access = "read",
         wait: bool = True,
         timeout: float | None = REQUEST_S,
     ) -> SharedBundle:

@@ -111,8 +111,10 @@ class Session:
         use: Callable[[Opened, MemorySource, Mapping[str, Any]], T],
     ) -> T:
         check_name(name)
-        if access not in ("read", "read-write"):
-            raise ValueError(f'access must be "read" or "read-write", not {access!r}')
+        if access not in ("read", "read-write", "copy"):
+            raise ValueError(f'access must be "read", "read-write" or "copy", not {access!r}')
+        # The hub lends a copy as it lends what is read.
+        access = "read" if access == "copy" else access
         deadline = self._begin(f'open "{name}"', timeout)
         fields: dict[str, Any] = {"name": name, "access": access, "wait": bool(wait)}
         if role is not None:
