@@ -287,6 +287,54 @@ def test_a_folder_of_hugging_face_is_put_by_the_command_and_loaded(tmp_path, hub
         hub.remove("folder")
 
 
+def test_dtypes_that_only_the_framework_has_come_as_views(tmp_path, hub, socket):
+    torch = pytest.importorskip("torch")
+    dtypes = {"F8_E8M0": [4], "F4": [2, 4], "F8_E4M3FNUZ": [2, 2], "F6_E2M3": [4]}
+    header, at = {}, 0
+    for dtype, shape in dtypes.items():
+        end = at + (3 if dtype == "F6_E2M3" else 4)
+        header[dtype] = {"dtype": dtype, "shape": shape, "data_offsets": [at, end]}
+        at = end
+    header["BF16"] = {"dtype": "BF16", "shape": [2], "data_offsets": [at, at + 4]}
+    text = json.dumps(header).encode()
+    path = tmp_path / "scales.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes([127]) * (at + 4))
+    command = ["node", str(ROOT / "build/src/cli/launch.cjs"), "put", "scales", str(path)]
+    subprocess.run(
+        [*command, "--device", "host"], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT
+    )
+    try:
+        weights = cuda_ipc.torch.load_file("scales")
+        assert weights["BF16"].dtype == torch.bfloat16 and weights.metadata == {}
+        assert weights["F6_E2M3"].dtype == torch.uint8 and weights["F6_E2M3"].shape == (3,)
+        for name, found in (
+            ("F8_E8M0", "float8_e8m0fnu"),
+            ("F4", "float4_e2m1fn_x2"),
+            ("F8_E4M3FNUZ", "float8_e4m3fnuz"),
+        ):
+            wanted = getattr(torch, found, torch.uint8)
+            assert weights[name].dtype == wanted
+            assert weights[name].view(torch.uint8).flatten().tolist() == [127] * 4
+        arrays = cuda_ipc.numpy.load_file("scales") if has_ml_dtypes() else {}
+        assert all(
+            arrays[name].dtype == found
+            for name, found in (("F8_E8M0", "float8_e8m0fnu"), ("F4", "uint8"))
+            if name in arrays
+        )
+        if "F8_E8M0" in arrays:
+            assert arrays["F8_E8M0"].astype("float32").tolist() == [1.0] * 4
+    finally:
+        hub.remove("scales")
+
+
+def has_ml_dtypes():
+    try:
+        import ml_dtypes
+    except ImportError:
+        return False
+    return hasattr(ml_dtypes, "float8_e8m0fnu")
+
+
 def test_frameworks_that_are_missing_are_named(model, monkeypatch):
     import sys
 

@@ -8,6 +8,7 @@ import { type ArrayLayout, arrayByteLength, contiguousLayout } from "../array/la
 import { roundUp } from "../base/bytes.js";
 import { invalidFile } from "./file-errors.js";
 import type { NpyHeader } from "./npy-header.js";
+import { opaqueMetadata } from "./opaque-dtypes.js";
 import type { SafetensorsHeader } from "./safetensors-header.js";
 import type { FileFacts } from "./source-file.js";
 
@@ -105,7 +106,13 @@ export function planBundle(shards: readonly ReadShard[]): LoadPlan {
     moves.push(...part.moves);
     byteLength = part.byteLength;
   }
-  const metadata = commonMetadata(shards.map(({ header }) => header.metadata));
+  const opaque = shards.flatMap(({ header }) =>
+    header.arrays.flatMap((array) =>
+      array.opaque === undefined ? [] : [opaqueMetadata(array.name, array.opaque)],
+    ),
+  );
+  const common = commonMetadata(shards.map(({ header }) => header.metadata));
+  const metadata = { ...common, ...Object.fromEntries(opaque) };
   return { content: { kind: "bundle", layouts, metadata }, byteLength, moves };
 }
 

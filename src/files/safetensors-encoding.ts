@@ -62,11 +62,10 @@ export function encodeSafetensorsHeader(
   metadata: ReadonlyMap<string, string> = new Map(),
 ): Uint8Array {
   checkNames(arrays);
-  const entries = arrays.map(({ name, dtype, shape, byteOffset, byteLength }) => {
+  const entries = arrays.map(({ name, dtype, shape, byteOffset, byteLength, opaque }) => {
     checkText("array name", name);
     const info = {
-      dtype: safetensorsDType(dtype).name,
-      shape,
+      ...(opaque ?? { dtype: safetensorsDType(dtype).name, shape }),
       data_offsets: [byteOffset, byteOffset + byteLength],
     };
     return `${JSON.stringify(name)}:${JSON.stringify(info)}`;

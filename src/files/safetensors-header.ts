@@ -14,6 +14,7 @@ import { arrayByteLength } from "../array/layout.js";
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { invalidFile, unsupportedDType } from "./file-errors.js";
+import { isOpaque, type OpaqueType, opaqueByteLength, shapeInBytes } from "./opaque-dtypes.js";
 import { type FileFacts, fileByteLength, readPiece } from "./source-file.js";
 import { JsonError, parseStrictJson, type StrictJson } from "./strict-json.js";
 
@@ -24,6 +25,8 @@ export interface SafetensorsArray {
   /** From the start of the data. The format does not promise that it is aligned to the dtype. */
   readonly byteOffset: number;
   readonly byteLength: number;
+  /** What it is in the file, if its bytes travel as they are. */
+  readonly opaque?: OpaqueType | undefined;
 }
 
 export interface SafetensorsHeader {
@@ -194,7 +197,7 @@ function headerArray(name: string, entry: StrictJson, fileName: string): Safeten
   const dtypeName = fields.get("dtype");
   if (typeof dtypeName !== "string") throw fail("dtype is no string");
   const dtype = dtypeOfSafetensorsName(dtypeName);
-  if (dtype === undefined) {
+  if (dtype === undefined && !isOpaque(dtypeName)) {
     const known = safetensorsDTypeNames.join(", ");
     throw unsupportedDType(
       fileName,
@@ -211,17 +214,23 @@ function headerArray(name: string, entry: StrictJson, fileName: string): Safeten
 
   let wanted: number;
   try {
-    wanted = arrayByteLength(dtype, shape);
+    wanted =
+      dtype === undefined
+        ? opaqueByteLength({ dtype: dtypeName, shape })
+        : arrayByteLength(dtype, shape);
   } catch (error) {
     throw fail(messageOf(error), error);
   }
   if (end - begin !== wanted) {
     throw fail(
-      `shape [${shape.join(", ")}] of ${dtype} is ${wanted} bytes, ` +
+      `shape [${shape.join(", ")}] of ${dtype ?? dtypeName} is ${wanted} bytes, ` +
         `data_offsets span ${end - begin}`,
     );
   }
-  return { name, dtype, shape, byteOffset: begin, byteLength: wanted };
+  const place = { name, byteOffset: begin, byteLength: wanted };
+  if (dtype !== undefined) return { ...place, dtype, shape };
+  const opaque = { dtype: dtypeName, shape };
+  return { ...place, dtype: "uint8", shape: shapeInBytes(opaque), opaque };
 }
 
 /**

@@ -7,6 +7,7 @@ import { fortranStrides } from "../array/layout.js";
 import type { DeviceArray } from "../gpu/arrays/device-array.js";
 import type { FileFormat } from "./file-format.js";
 import { encodeNpyHeader } from "./npy-header.js";
+import { isOpaqueKey, opaqueTypeOf } from "./opaque-dtypes.js";
 import { encodeSafetensorsHeader, planSafetensors } from "./safetensors-encoding.js";
 import type { SafetensorsArray } from "./safetensors-header.js";
 
@@ -64,8 +65,14 @@ export function planSafetensorsStore(
   metadata: Readonly<Record<string, string>>,
 ): StorePlan {
   const given = [...arrays].map(([name, { dtype, shape }]) => ({ name, dtype, shape }));
-  const order = inGivenOrder(arrays) ?? planSafetensors(given).arrays;
-  const header = encodeSafetensorsHeader(order, new Map(Object.entries(metadata)));
+  const planned = inGivenOrder(arrays) ?? planSafetensors(given).arrays;
+  const order = planned.map((array) =>
+    array.dtype === "uint8"
+      ? { ...array, opaque: opaqueTypeOf(array.name, array.byteLength, metadata) }
+      : array,
+  );
+  const own = Object.entries(metadata).filter(([key]) => !isOpaqueKey(key));
+  const header = encodeSafetensorsHeader(order, new Map(own));
   const moves = order.flatMap(({ name, byteOffset }) => {
     const array = arrays.get(name);
     return array === undefined ? [] : [moveOf(array, header.byteLength + byteOffset)];

@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 REQUEST_S = DEFAULT_MS_REQUEST / 1000
 
 
+#: The metadata of a bundle has it, before the name of an array of bytes that was loaded from a file
+#: with a dtype that this package lacks.
+_OPAQUE = "cuda-ipc.dtype:"
+
+#: What frameworks call these dtypes. The elements of F4 are two in a byte, which NumPy lacks.
+OPAQUE_NAMES = {
+    "F4": "float4_e2m1fn_x2",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+}
+
+
 class Weights(dict[str, Any]):
     """Tensors by name, as `safetensors` returns them, with the `metadata` of the file.
 
@@ -46,12 +59,14 @@ def load_views(
     access: Access,
     wait: bool,
     timeout: float | None,
+    retyped: Callable[[Any, str], Any],
     private: bool = False,
     viewing: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Weights:
     """Opens the bundle, and views each of its arrays within `viewing`.
 
-    With `private`, a write to host memory that was opened for reading stays in this process.
+    `retyped` views an array of bytes as a dtype of `OPAQUE_NAMES`, if the framework has it. With
+    `private`, a write to host memory that was opened for reading stays in this process.
     Raises as `Hub.open_bundle`.
     """
     own = hub is None
@@ -69,7 +84,9 @@ def load_views(
                 hint = f"{missing.message}. To wait for it, pass wait=True"
                 raise CudaIpcError(missing.code, hint) from None
             raise
-        layouts, weights = bundle.layouts, Weights(name, bundle.metadata)
+        metadata = bundle.metadata
+        own_metadata = {key: text for key, text in metadata.items() if not key.startswith(_OPAQUE)}
+        layouts, weights = bundle.layouts, Weights(name, own_metadata)
         memory, held = bundle.detach()
         kept = KeptMemory(memory, held, hub)
         state = HandleState(name)
@@ -78,8 +95,25 @@ def load_views(
                 copied = copies and kept.buffer is None
                 where = private_copy(kept, layout) if copied else (kept, layout)
                 weights[key] = view(Array(state, *where))
+                opaque = _opaque_name(metadata.get(_OPAQUE + key))
+                if opaque is not None and layout.dtype.name == "uint8":
+                    weights[key] = retyped(weights[key], opaque)
         return weights
     except BaseException:
         if own:
             hub.close()
         raise
+
+
+def _opaque_name(text: str | None) -> str | None:
+    """What frameworks call the dtype of such an array. Anyone may have written the text."""
+    if text is None:
+        return None
+    import json
+
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    dtype = found.get("dtype") if isinstance(found, dict) else None
+    return OPAQUE_NAMES.get(dtype) if isinstance(dtype, str) else None

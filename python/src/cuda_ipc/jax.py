@@ -33,7 +33,14 @@ def load_file(
     """
     access: Access = "read" if copy else "read-write"
     view = copier() if copy else viewer()
-    return load_views(name, view, hub=hub, access=access, wait=wait, timeout=timeout)
+    return load_views(
+        name, view, hub=hub, access=access, wait=wait, timeout=timeout, retyped=retyped
+    )
+
+
+def retyped(array: Any, name: str) -> Any:
+    dtype = getattr(_jax().numpy, name, None)
+    return array if dtype is None else array.view(dtype)
 
 
 def viewer() -> Callable[[Array], Any]:

@@ -31,7 +31,18 @@ def load_file(
     UNSUPPORTED for memory of a GPU; UNSUPPORTED_DTYPE for bfloat16 and float8 without ml_dtypes;
     and as `Hub.open_bundle`.
     """
-    return load_views(name, _view, hub=hub, access=access, wait=wait, timeout=timeout)
+    return load_views(
+        name, _view, hub=hub, access=access, wait=wait, timeout=timeout, retyped=retyped
+    )
+
+
+def retyped(array: Any, name: str) -> Any:
+    try:
+        import ml_dtypes
+    except ImportError:
+        return array
+    dtype = getattr(ml_dtypes, name, None)
+    return array if dtype is None else array.view(dtype)
 
 
 class _Bytes:

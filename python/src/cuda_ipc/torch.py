@@ -54,9 +54,15 @@ def load_file(
         access=access,
         wait=wait,
         timeout=timeout,
+        retyped=_retyped,
         private=access == "read",
         viewing=_without_warnings,
     )
+
+
+def _retyped(tensor: Any, name: str) -> Any:
+    dtype = getattr(_torch(), name, None)
+    return tensor if dtype is None else tensor.view(dtype)
 
 
 class LoadedKeys(NamedTuple):

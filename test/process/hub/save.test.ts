@@ -47,6 +47,33 @@ describe("save", () => {
     );
   });
 
+  it("writes dtypes that nothing here computes with as they came", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    const header = {
+      __metadata__: { k: "v" },
+      scale: { dtype: "F8_E8M0", shape: [2, 2], data_offsets: [0, 4] },
+      packed: { dtype: "F4", shape: [8, 1], data_offsets: [4, 8] },
+      weight: { dtype: "U8", shape: [4], data_offsets: [8, 12] },
+    };
+    const text = Buffer.from(JSON.stringify(header));
+    const padded = Buffer.alloc(Math.ceil(text.byteLength / 8) * 8, " ");
+    text.copy(padded);
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(padded.byteLength));
+    const original = Buffer.concat([length, padded, Buffer.from("scalpackdata")]);
+    writeFolder(testHub.folder.path, { "m.safetensors": original });
+    using bundle = await hub.load("m", testHub.folder.file("m.safetensors"), {
+      format: "safetensors",
+    });
+    const scale = bundle.array("scale");
+    assert.deepEqual([scale.dtype, scale.shape], ["uint8", [2, 2]]);
+    assert.deepEqual(Buffer.from(await bundle.array("packed").read()).toString(), "pack");
+    assert.equal(bundle.metadata["cuda-ipc.dtype:packed"], '{"dtype":"F4","shape":[8,1]}');
+    await hub.save("m", testHub.folder.file("copy.safetensors"));
+    assert.deepEqual(readFileSync(testHub.folder.file("copy.safetensors")), original);
+  });
+
   it("writes a bundle to a folder of files, which loads as the same bundle", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();

@@ -295,8 +295,30 @@ describe("parseSafetensorsHeader", () => {
   ];
   for (const [what, text, message] of invalid) it(`refuses ${what}`, () => refuses(text, message));
 
+  it("takes dtypes that nothing here computes with as bytes", () => {
+    const opaque: [string, number[], number[]][] = [
+      ["F8_E8M0", [2, 2], [2, 2]],
+      ["F8_E4M3FNUZ", [4], [4]],
+      ["F8_E5M2FNUZ", [4, 1], [4, 1]],
+      ["F4", [2, 4], [2, 2]],
+      ["F4", [8, 1], [4]],
+      ["F4", [0, 3], [0]],
+      ["F6_E2M3", [2, 4], [2, 3]],
+      ["F6_E3M2", [4, 1], [3]],
+    ];
+    for (const [dtype, shape, bytes] of opaque) {
+      const byteLength = bytes.reduce((product, axis) => product * axis, 1);
+      const text = one({ dtype, shape, data_offsets: [0, byteLength] });
+      const [array] = parse(text, byteLength).arrays;
+      const expected = { dtype: "uint8", shape: bytes, opaque: { dtype, shape } };
+      assert.deepEqual(array, { name: "a", byteOffset: 0, byteLength, ...expected });
+    }
+    refuses(one({ dtype: "F4", shape: [3] }), /no whole number of bytes/);
+    refuses(one({ dtype: "F8_E8M0", shape: [5] }), /of F8_E8M0 is 5 bytes, data_offsets span 4/);
+  });
+
   it("refuses unsupported dtypes, and names array and dtype", () => {
-    for (const dtype of ["F4", "F8_E8M0", "C128", "u8", "constructor", ""]) {
+    for (const dtype of ["F5", "F8_E8M1", "C128", "u8", "constructor", ""]) {
       const message = new RegExp(`array "a" has dtype "${dtype}", wanted one of BOOL, U8`);
       refuses(one({ dtype }), message, { code: "UNSUPPORTED_DTYPE" });
     }
