@@ -141,6 +141,7 @@ const load = optionsOf<LoadOptions>("load()", {
   ...fileChecks,
   dtype: aDType,
   shape: checkShape,
+  allowLinks: aBoolean,
 });
 
 const save = optionsOf<SaveOptions>("save()", {

@@ -122,6 +122,11 @@ export interface LoadOptions<F extends FileFormat = FileFormat>
   readonly dtype?: DType | undefined;
   /** Shape of raw bytes. Default: one axis. */
   readonly shape?: readonly number[] | undefined;
+  /**
+   * Follows links of a folder wherever they lead, for stores that are made of links. Default:
+   * false, which follows them inside the folder, and to the blobs of a Hugging Face cache.
+   */
+  readonly allowLinks?: boolean | undefined;
 }
 
 /** The result of `load`: a bundle for a safetensors file, an array for all others. */

@@ -27,11 +27,13 @@ import {
   readShardIndex,
   type ShardFolder,
 } from "./shard-folder.js";
-import { shardIndexEnd } from "./shard-index.js";
+import { isShardIndexName } from "./shard-index.js";
 import { fileByteLength, openSourceFile } from "./source-file.js";
 
 interface SourceOptions extends RawOptions {
   readonly format?: FileFormat | undefined;
+  /** Whether files of a folder may be links that lead out of it. */
+  readonly allowLinks?: boolean | undefined;
 }
 
 export type OnFileProgress = (progress: {
@@ -46,7 +48,7 @@ interface OpenFile {
 
 /** The format that `LoadSource.open` uses for a path. A folder or a shard index is safetensors. */
 export async function detectSourceFormat(path: string): Promise<FileFormat> {
-  if (path.endsWith(shardIndexEnd) || (await isFolder(path))) return "safetensors";
+  if (isShardIndexName(path) || (await isFolder(path))) return "safetensors";
   return detectFileFormat(path);
 }
 
@@ -113,15 +115,17 @@ async function planFolder(
   options: SourceOptions,
   files: OpenFile[],
 ): Promise<LoadPlan | undefined> {
-  const isIndex = path.endsWith(shardIndexEnd);
+  const isIndex = isShardIndexName(path);
   if (!(await isFolder(path)) && !(isIndex && (options.format ?? "safetensors") === "safetensors"))
     return undefined;
   if (options.format !== undefined && options.format !== "safetensors") {
     throw invalidFile(path, `it is a folder, which holds no ${options.format} file`);
   }
   checkRawOptions(path, "safetensors", options);
-  if (isIndex) return planIndexed(await openShardFolder(dirname(path)), basename(path), files);
-  const folder = await openShardFolder(path);
+  if (isIndex) {
+    return planIndexed(await openShardFolder(dirname(path), options), basename(path), files);
+  }
+  const folder = await openShardFolder(path, options);
   const { index, file } = await findContent(folder);
   if (index !== undefined) return planIndexed(folder, index, files);
   return planBundle([await openShard(folder, file ?? "", files)]);

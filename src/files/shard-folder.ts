@@ -4,20 +4,32 @@ import { basename, dirname, join, sep } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { fileSystemError, invalidFile } from "./file-errors.js";
-import { parseShardIndex, type ShardIndex, shardIndexEnd, shardIndexName } from "./shard-index.js";
+import {
+  isDefaultIndexName,
+  isShardIndexName,
+  parseShardIndex,
+  type ShardIndex,
+  shardIndexName,
+} from "./shard-index.js";
 import { fileByteLength, openSourceFile, readPiece } from "./source-file.js";
 
 export interface ShardFolder {
   /** As the caller wrote it, for messages. */
   readonly path: string;
-  /** The folders where files may be: this one, and the blobs of a Hugging Face cache. */
-  readonly roots: readonly string[];
+  /**
+   * The folders where files may be: this one, and the blobs of a Hugging Face cache. Undefined if
+   * links may lead anywhere.
+   */
+  readonly roots: readonly string[] | undefined;
 }
 
-export async function openShardFolder(path: string): Promise<ShardFolder> {
+export async function openShardFolder(
+  path: string,
+  { allowLinks = false }: { readonly allowLinks?: boolean | undefined } = {},
+): Promise<ShardFolder> {
   try {
     const real = await realpath(path);
-    return { path, roots: [real, ...cacheRoots(real)] };
+    return { path, roots: allowLinks ? undefined : [real, ...cacheRoots(real)] };
   } catch (error) {
     throw fileSystemError(`read ${JSON.stringify(path)}`, error);
   }
@@ -25,10 +37,13 @@ export async function openShardFolder(path: string): Promise<ShardFolder> {
 
 /**
  * The Hugging Face cache has links in `models--X/snapshots/REVISION` to files in `models--X/blobs`.
+ * The parts of a diffusers model are folders of the revision: `REVISION/vae`.
  */
 function cacheRoots(folder: string): string[] {
-  const snapshots = dirname(folder);
-  return basename(snapshots) === "snapshots" ? [join(dirname(snapshots), "blobs")] : [];
+  const parent = dirname(folder);
+  if (parent === folder) return [];
+  const own = basename(parent) === "snapshots" ? [join(dirname(parent), "blobs")] : [];
+  return [...own, ...cacheRoots(parent)];
 }
 
 export interface FolderContent {
@@ -39,27 +54,52 @@ export interface FolderContent {
 }
 
 /**
- * Finds what to load: the folder's index, or its only safetensors file.
+ * Finds what to load: the folder's index, or its only safetensors file. Files without a variant go
+ * before files with one (`model.fp16.safetensors`).
  * @throws INVALID_FILE if there is neither
  */
 export async function findContent({ path }: ShardFolder): Promise<FolderContent> {
   const names = await namesIn(path);
   if (names.includes(shardIndexName)) return { index: shardIndexName, file: undefined };
-  const indexes = names.filter((name) => name.endsWith(shardIndexEnd));
+  const indexes = names.filter(isShardIndexName);
   const files = names.filter((name) => name.endsWith(".safetensors"));
-  const [index, secondIndex] = indexes;
-  if (index !== undefined && secondIndex === undefined) return { index, file: undefined };
-  if (index !== undefined) {
+  const index = onlyOne(indexes.filter(isDefaultIndexName));
+  if (index !== undefined) return { index, file: undefined };
+  const file = onlyOne(files.filter(isDefaultFile));
+  if (file !== undefined && areVariantsOf(file, [...indexes, ...files]))
+    return { index: undefined, file };
+  const [first, second] = indexes;
+  if (first !== undefined && second === undefined) return { index: first, file: undefined };
+  if (first !== undefined) {
     throw invalidFile(
       path,
-      `the folder has ${indexes.length} indexes (${index}, ${secondIndex}, ...); name one of them`,
+      `the folder has ${indexes.length} indexes (${first}, ${second}, ...); name one of them`,
     );
   }
-  const [file] = files;
-  if (file === undefined) throw invalidFile(path, "the folder has no .safetensors file");
-  if (files.length === 1) return { index: undefined, file };
+  if (files[0] === undefined) throw invalidFile(path, "the folder has no .safetensors file");
+  if (files.length === 1) return { index: undefined, file: files[0] };
   const missing = `no index that says which belong together (${shardIndexName})`;
   throw invalidFile(path, `the folder has ${files.length} .safetensors files and ${missing}`);
+}
+
+function onlyOne(names: readonly string[]): string | undefined {
+  return names.length === 1 ? names[0] : undefined;
+}
+
+/** True for a file that names no variant and is no part of a larger model. */
+function isDefaultFile(name: string): boolean {
+  return /^[^.]+\.safetensors$/.test(name) && !/-\d+-of-\d+\./.test(name);
+}
+
+/** True if all other names are those of variants: `x.fp16.safetensors` beside `x.safetensors`. */
+function areVariantsOf(file: string, names: readonly string[]): boolean {
+  const stem = file.slice(0, -".safetensors".length);
+  return names.every((name) => name === file || name.startsWith(`${stem}.`) || isPart(stem, name));
+}
+
+/** True for a file of a variant in several files: `x-00001-of-00002.fp16.safetensors`. */
+function isPart(stem: string, name: string): boolean {
+  return name.startsWith(`${stem}-`) && /-\d+-of-\d+\.[^.]+\.safetensors$/.test(name);
 }
 
 async function namesIn(path: string): Promise<string[]> {
@@ -96,7 +136,7 @@ export async function readShardIndex(folder: ShardFolder, name: string): Promise
 
 /**
  * Opens a file of the folder for reading. It follows links inside the folder, and to the blobs of a
- * Hugging Face cache.
+ * Hugging Face cache; to other folders only if the caller allowed it.
  * @throws INVALID_FILE if the file is missing, not an ordinary file, or outside the folder
  */
 export async function openInFolder(
@@ -104,6 +144,7 @@ export async function openInFolder(
   name: string,
 ): Promise<FileHandle> {
   const fileName = join(path, name);
+  if (roots === undefined) return openSourceFile(fileName);
   let real: string;
   try {
     real = await realpath(fileName);
@@ -111,7 +152,12 @@ export async function openInFolder(
     throw fileSystemError(`read ${JSON.stringify(fileName)}`, error);
   }
   if (!roots.some((root) => real.startsWith(root === sep ? sep : root + sep))) {
-    throw invalidFile(fileName, `it is a link out of its folder, to ${JSON.stringify(real)}`);
+    throw new CudaIpcError(
+      "INVALID_FILE",
+      `Cannot read ${JSON.stringify(fileName)}: ` +
+        `it is a link out of its folder, to ${JSON.stringify(real)}`,
+      { remedy: "If you trust the folder, pass `allowLinks: true` (in commands: --allow-links)." },
+    );
   }
   // WHY the real path and no links: a link that replaces the file meanwhile was not checked.
   return openSourceFile(real, { followLink: false });

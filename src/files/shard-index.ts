@@ -17,10 +17,23 @@ import { JsonError, parseStrictJson, type StrictJson } from "./strict-json.js";
 /** Names of arrays by the path of their file relative to the index; sorted by path. */
 export type ShardIndex = ReadonlyMap<string, readonly string[]>;
 
-export const shardIndexEnd = ".safetensors.index.json";
+const indexEnd = ".safetensors.index.json";
 
 /** The default name of an index. */
-export const shardIndexName = `model${shardIndexEnd}`;
+export const shardIndexName = `model${indexEnd}`;
+
+/**
+ * True for the name of an index. Diffusers and transformers put the variant before or after
+ * "index": `model.safetensors.index.fp16.json`, `model.safetensors.fp16.index.json`.
+ */
+export function isShardIndexName(path: string): boolean {
+  return /\.safetensors(\.[^./]+)*\.index(\.[^./]+)*\.json$/.test(path);
+}
+
+/** True for the name of an index that names no variant. */
+export function isDefaultIndexName(name: string): boolean {
+  return name.endsWith(indexEnd) && !name.slice(0, -indexEnd.length).includes(".");
+}
 
 /**
  * @param fileName for messages

@@ -64,7 +64,7 @@ async function plan(path: string): Promise<PlannedFile> {
   await checkInputPath(path);
   const file = await openSourceFile(path);
   try {
-    const format = await detectFileFormat(path);
+    const format = await detectFileFormat(path, "--frames SIZE with standard input");
     if (format === "safetensors") {
       throw new UsageError(
         `${path} holds several arrays, but a message is one array; --frames SIZE sends its bytes`,

@@ -31,6 +31,7 @@ interface PutOptions {
   readonly share?: "group" | "all";
   readonly shareAccess?: "read" | "read-write";
   readonly machines?: boolean;
+  readonly allowLinks?: boolean;
 }
 
 export function addPut(program: Command, context: CommandContext): void {
@@ -59,6 +60,7 @@ export function addPut(program: Command, context: CommandContext): void {
       "shape of raw bytes, such as 1080,1920,3 (default: one axis)",
       parseShape,
     )
+    .option("--allow-links", "follow links out of a folder, for stores that are made of links")
     .addHelpText(
       "after",
       "\nExamples:\n  $ cuda-ipc put weights model.safetensors\n" +
@@ -75,7 +77,7 @@ async function put(
   context: CommandContext,
 ): Promise<void> {
   await checkInputPath(path);
-  const { dtype, shape, replace } = options;
+  const { dtype, shape, replace, allowLinks } = options;
   const format = options.format ?? (await detectSourceFormat(path));
   if (format !== "raw" && (dtype !== undefined || shape !== undefined)) {
     throw new UsageError(
@@ -97,6 +99,7 @@ async function put(
       dtype,
       shape,
       replace,
+      allowLinks,
       signal,
       onProgress,
     });

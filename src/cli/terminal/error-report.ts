@@ -101,7 +101,7 @@ const hints: readonly Hint[] = [
   },
   {
     code: "WRONG_KIND",
-    message: /^Cannot save .* to /s,
+    message: /^Cannot save .* to .*: it is /s,
     hint: "Write to a .safetensors file, or choose one array with --array.",
   },
   {

@@ -5,6 +5,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import { aString } from "../../base/option-checks.js";
 import { writeFileAtomically, writeFolderAtomically } from "../../files/atomic-write.js";
 import { type FileFormat, formatByName } from "../../files/file-format.js";
+import { whatNameSays } from "../../files/foreign-formats.js";
 import { encodeShardIndex, planShards, shardIndexName } from "../../files/shard-index.js";
 import { planArrayStore, planSafetensorsStore, type StorePlan } from "../../files/store-plan.js";
 import { writeStore } from "../../files/write-store.js";
@@ -72,8 +73,9 @@ function planFile(
 ): FilePlan {
   const { name } = shared;
   const format = options.format ?? formatByName(path);
+  const arrayFormat = () => options.format ?? savedFormat(name, path);
   if (shared instanceof SharedArray) {
-    if (options.array === undefined) return planArray(name, format, shared);
+    if (options.array === undefined) return planArray(name, arrayFormat(), shared);
     const found = `it is an array of its own, ${shared.dtype}[${shared.shape.join(", ")}]`;
     throw new CudaIpcError(
       "WRONG_KIND",
@@ -81,7 +83,7 @@ function planFile(
     );
   }
   if (options.array !== undefined)
-    return planArray(options.array, format, shared.array(options.array));
+    return planArray(options.array, arrayFormat(), shared.array(options.array));
   if (format === "safetensors") {
     const content = { kind: "bundle", arrayCount: shared.size } as const;
     return { plan: planSafetensorsStore(new Map(shared), shared.metadata), content };
@@ -91,6 +93,22 @@ function planFile(
     "WRONG_KIND",
     `Cannot save "${name}" to ${JSON.stringify(path)}: ${found}. ` +
       "Name a .safetensors file, or one of its arrays.",
+  );
+}
+
+/** @throws WRONG_KIND if the name says a format that is not written, such as .npz */
+function savedFormat(name: string, path: string): FileFormat {
+  const format = formatByName(path);
+  const what = format === "raw" ? whatNameSays(path) : undefined;
+  if (what === undefined) return format;
+  throw new CudaIpcError(
+    "WRONG_KIND",
+    `Cannot save "${name}" to ${JSON.stringify(path)}: the name is that of ${what}`,
+    {
+      remedy:
+        "Name an .npy or .safetensors file. " +
+        'For raw bytes pass `format: "raw"` (in commands: --format raw).',
+    },
   );
 }
 

@@ -125,6 +125,8 @@ describe("cuda-ipc channel send and receive of files", () => {
       /its dtype is int64, that of the channel is float32/,
     );
     assert.match(await send("INVALID_FILE", "a.npy", "raw"), /3 bytes, no whole number of float32/);
+    await writeFile(rig.path("a.npz"), "abc");
+    assert.match(await send("INVALID_FILE", "a.npz"), /it is an archive\.\n {2}hint: .*--frames/);
     await rig.fails("INVALID_NAME", "channel", "send", "no/name", "a.npy");
     await rig.fails("INVALID_DEVICE", "channel", "send", "n", "a.npy", "--device", "gpu");
     await send("NOT_FOUND", "a.npy", "--resume");

@@ -3,7 +3,12 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, rmSync, symlinkSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
-import { indexText, shardedModel, writeFolder } from "../../support/safetensors-files.js";
+import {
+  indexText,
+  safetensorsFile,
+  shardedModel,
+  writeFolder,
+} from "../../support/safetensors-files.js";
 import { CliRig } from "./cli-rig.js";
 
 describe("cuda-ipc put of a folder", () => {
@@ -83,6 +88,15 @@ describe("cuda-ipc put of a folder", () => {
       /it is a link out of its folder/,
     );
     await rig.fails("USAGE", "put", "m", "pipe.safetensors");
+    rmSync(rig.path("model/x.safetensors"));
+    writeFolder(rig.path("store"), {
+      blob: safetensorsFile({ a: { dtype: "uint8", shape: [1] } }),
+    });
+    symlinkSync("../store/blob", rig.path("model/x.safetensors"));
+    const link = await rig.fails("INVALID_FILE", "put", "m", "model");
+    assert.match(link, /it is a link out of its folder.*\n {2}hint: .*--allow-links/);
+    await rig.ok("put", "m", "model", "--allow-links");
+    await rig.ok("rm", "m");
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
   });
 });

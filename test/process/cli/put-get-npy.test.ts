@@ -157,6 +157,23 @@ describe("cuda-ipc put and get of .npy", () => {
     assert.deepEqual(await readFile(rig.path("there.npy")), await readFile(rig.path("a.npy")));
   });
 
+  it("takes an index, an archive or a pickle as raw bytes only with --format raw", async () => {
+    await using rig = await CliRig.open();
+    for (const name of ["model.bin.index.json", "a.npz", "a.gguf", "a.pt"]) {
+      await writeFile(rig.path(name), "{}");
+      for (const more of [[], ["--dtype", "uint8"]])
+        assert.match(
+          await rig.fails("INVALID_FILE", "put", "x", name, ...more),
+          /: it is an? .*\n {2}hint: .*--format raw/,
+        );
+      await rig.ok("put", name, name, "--format", "raw");
+      assert.match(
+        await rig.fails("WRONG_KIND", "get", name, `copy-${name}`),
+        /: the name is that of .*\n {2}hint: .*--format raw/,
+      );
+    }
+  });
+
   it("names what a file cannot hold", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("in.bin"), new Uint8Array(8));

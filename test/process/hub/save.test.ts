@@ -161,6 +161,20 @@ describe("save", () => {
     assert.equal(existsSync(path), false);
   });
 
+  it("writes and loads raw bytes under the name of an archive only if told so", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    using _x = await hub.put("x", Uint8Array.of(1, 2, 3));
+    const path = testHub.folder.file("x.npz");
+    await assert.rejects(hub.save("x", path), { code: "WRONG_KIND" });
+    assert.equal(existsSync(path), false);
+    await hub.save("x", path, { format: "raw" });
+    await assert.rejects(hub.load("y", path), { code: "INVALID_FILE" });
+    await assert.rejects(hub.load("y", path, { dtype: "uint8" }), { code: "INVALID_FILE" });
+    using y = await hub.load("y", path, { format: "raw" });
+    assert.deepEqual(await y.read(), Uint8Array.of(1, 2, 3));
+  });
+
   it("leaves no file or folder behind if it is aborted or times out", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { describe, it } from "node:test";
+import { hasCode } from "../../../src/base/errors.js";
 import type { LoadPlan } from "../../../src/files/load-plan.js";
 import { LoadSource } from "../../../src/files/load-source.js";
 import { encodeNpyHeader } from "../../../src/files/npy-header.js";
@@ -213,6 +214,80 @@ describe("a folder of safetensors files", () => {
     rmSync(join(snapshot, "m.safetensors"));
     symlinkSync("../../refs/main", join(snapshot, "m.safetensors"));
     await refuses(snapshot, /it is a link out of its folder/);
+  });
+
+  it("may be a part of a diffusers model in a Hugging Face snapshot", async () => {
+    using cache = scratchFolder();
+    const snapshot = join(cache.path, "models--x", "snapshots", "0123");
+    writeFolder(cache.path, {
+      "models--x/blobs/b1": one,
+      "models--x/blobs/b2": indexText({ a: "m.safetensors" }),
+    });
+    for (const part of ["vae", "transformer", "deep/er"]) {
+      const folder = join(snapshot, part);
+      mkdirSync(folder, { recursive: true });
+      const up = relative(folder, join(cache.path, "models--x", "blobs"));
+      symlinkSync(join(up, "b1"), join(folder, "m.safetensors"));
+      assert.deepEqual(namesOf(await planOf(folder)), ["a"]);
+      if (part === "vae") continue;
+      symlinkSync(join(up, "b2"), join(folder, INDEX));
+      assert.deepEqual(namesOf(await planOf(folder)), ["a"]);
+      assert.deepEqual(namesOf(await planOf(join(folder, INDEX))), ["a"]);
+    }
+  });
+
+  it("may be made of links that lead anywhere with allowLinks", async () => {
+    using store = scratchFolder();
+    using scratch = scratchFolder();
+    const model = shardedModel();
+    writeFolder(store.path, model);
+    for (const name of Object.keys(model))
+      symlinkSync(join(store.path, name), join(scratch.path, name));
+    await assert.rejects(
+      planOf(scratch.path),
+      (error) =>
+        hasCode(error, "INVALID_FILE") &&
+        error.remedy.includes("`allowLinks: true` (in commands: --allow-links)"),
+    );
+    for (const path of [scratch.path, join(scratch.path, INDEX)])
+      assert.deepEqual(namesOf(await planOf(path, { allowLinks: true })), ["a", "b", "c", "d"]);
+    rmSync(join(scratch.path, INDEX));
+    symlinkSync("/nowhere", join(scratch.path, INDEX));
+    await assert.rejects(planOf(scratch.path, { allowLinks: true }), { code: "INVALID_FILE" });
+  });
+
+  it("loads a variant if there is nothing else, or if its index is named", async () => {
+    for (const variant of ["index.fp16.json", "fp16.index.json"]) {
+      using scratch = scratchFolder();
+      const index = `model.safetensors.${variant}`;
+      writeFolder(scratch.path, {
+        "model.fp16-00001-of-00001.safetensors": one,
+        [index]: indexText({ a: "model.fp16-00001-of-00001.safetensors" }),
+      });
+      assert.deepEqual(namesOf(await planOf(scratch.path)), ["a"]);
+      assert.deepEqual(namesOf(await planOf(join(scratch.path, index))), ["a"]);
+      const whole = safetensorsFile({ whole: { dtype: "uint8", shape: [1] } });
+      writeFolder(scratch.path, { "model.safetensors": whole });
+      assert.deepEqual(namesOf(await planOf(scratch.path)), ["whole"]);
+      writeFolder(scratch.path, shardedModel());
+      assert.deepEqual(namesOf(await planOf(scratch.path)), ["a", "b", "c", "d"]);
+      assert.deepEqual(namesOf(await planOf(join(scratch.path, index))), ["a"]);
+    }
+  });
+
+  it("prefers the file without a variant", async () => {
+    using scratch = scratchFolder();
+    const fp16 = safetensorsFile({ half: { dtype: "uint8", shape: [1] } });
+    writeFolder(scratch.path, { "m.safetensors": one, "m.fp16.safetensors": fp16 });
+    assert.deepEqual(namesOf(await planOf(scratch.path)), ["a"]);
+    writeFolder(scratch.path, { "m.safetensors.index.fp32.json": indexText({ a: "x" }) });
+    assert.deepEqual(namesOf(await planOf(scratch.path)), ["a"]);
+    rmSync(join(scratch.path, "m.safetensors.index.fp32.json"));
+    writeFolder(scratch.path, { "m-00001-of-00002.safetensors": one });
+    await refuses(scratch.path, /has 3 \.safetensors files and no index/);
+    rmSync(join(scratch.path, "m-00001-of-00002.safetensors"));
+    rmSync(join(scratch.path, "m.safetensors"));
+    assert.deepEqual(namesOf(await planOf(scratch.path)), ["half"]);
   });
 
   it("does not wait for a named pipe instead of a file", async () => {
