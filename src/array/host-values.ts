@@ -8,27 +8,33 @@ import { type DType, dtypeFacts } from "./dtype.js";
 import { encodeFromFloat32, isSmallFloat, type SmallFloat } from "./small-floats.js";
 
 /**
+ * What a constructor makes, over an ArrayBuffer and not a SharedArrayBuffer. Since TypeScript 5.7
+ * that is `Uint8Array<ArrayBuffer>`, which `Response` and `Blob` take. Before, it is `Uint8Array`.
+ */
+type Owned<T extends { of(...items: never[]): unknown }> = ReturnType<T["of"]>;
+
+/**
  * The typed array of each dtype. Complex values are pairs (real, imaginary). Small floats are raw
  * bits.
  */
 export interface HostArrays {
-  bool: Uint8Array;
-  uint8: Uint8Array;
-  uint16: Uint16Array;
-  uint32: Uint32Array;
-  uint64: BigUint64Array;
-  int8: Int8Array;
-  int16: Int16Array;
-  int32: Int32Array;
-  int64: BigInt64Array;
-  float8_e4m3fn: Uint8Array;
-  float8_e5m2: Uint8Array;
-  float16: Uint16Array;
-  bfloat16: Uint16Array;
-  float32: Float32Array;
-  float64: Float64Array;
-  complex64: Float32Array;
-  complex128: Float64Array;
+  bool: Owned<typeof Uint8Array>;
+  uint8: Owned<typeof Uint8Array>;
+  uint16: Owned<typeof Uint16Array>;
+  uint32: Owned<typeof Uint32Array>;
+  uint64: Owned<typeof BigUint64Array>;
+  int8: Owned<typeof Int8Array>;
+  int16: Owned<typeof Int16Array>;
+  int32: Owned<typeof Int32Array>;
+  int64: Owned<typeof BigInt64Array>;
+  float8_e4m3fn: Owned<typeof Uint8Array>;
+  float8_e5m2: Owned<typeof Uint8Array>;
+  float16: Owned<typeof Uint16Array>;
+  bfloat16: Owned<typeof Uint16Array>;
+  float32: Owned<typeof Float32Array>;
+  float64: Owned<typeof Float64Array>;
+  complex64: Owned<typeof Float32Array>;
+  complex128: Owned<typeof Float64Array>;
 }
 
 export type HostArray<D extends DType = DType> = HostArrays[D];
@@ -38,8 +44,22 @@ export type HostArray<D extends DType = DType> = HostArrays[D];
  * one by one.
  */
 export type HostValues<D extends DType = DType> = D extends DType
-  ? HostArrays[D] | PlainValues<D>
+  ? TakenArrays[HostArrays[D][typeof Symbol.toStringTag]] | PlainValues<D>
   : never;
+
+/** The typed arrays that are taken for each kind, over any buffer. */
+interface TakenArrays {
+  Uint8Array: Uint8Array | Uint8ClampedArray;
+  Uint16Array: Uint16Array;
+  Uint32Array: Uint32Array;
+  BigUint64Array: BigUint64Array;
+  Int8Array: Int8Array;
+  Int16Array: Int16Array;
+  Int32Array: Int32Array;
+  BigInt64Array: BigInt64Array;
+  Float32Array: Float32Array;
+  Float64Array: Float64Array;
+}
 
 type PlainValues<D extends DType> = D extends SmallFloat
   ? Float32Array | readonly number[]
@@ -108,7 +128,7 @@ export function toHostBytes<D extends DType>(
     return bytesOf(checkedHostArray(dtype, given));
   }
   if (!isTypedArray(given)) throw wrongType(dtype, arrayType.name, given);
-  const name = typedArrayName(given);
+  const name = takenName(given);
   const toEncode = isSmallFloat(dtype) && name === "Float32Array";
   // WHY the type before the count: a Buffer of floats has another count, but its type is the
   // mistake.
@@ -145,6 +165,7 @@ function typedArrayNameOf(value: unknown): string | undefined {
 /** The default dtype of each kind of typed array. */
 interface InferredDTypes {
   Uint8Array: "uint8";
+  Uint8ClampedArray: "uint8";
   Uint16Array: "uint16";
   Uint32Array: "uint32";
   BigUint64Array: "uint64";
@@ -158,6 +179,7 @@ interface InferredDTypes {
 
 const inferredDTypes: Readonly<InferredDTypes> = {
   Uint8Array: "uint8",
+  Uint8ClampedArray: "uint8",
   Uint16Array: "uint16",
   Uint32Array: "uint32",
   BigUint64Array: "uint64",
@@ -172,17 +194,7 @@ const inferredDTypes: Readonly<InferredDTypes> = {
 const byName: ReadonlyMap<string, DType> = new Map(Object.entries(inferredDTypes));
 
 /** Typed arrays whose dtype need not be given. */
-export type SelfDescribingValues =
-  | Uint8Array
-  | Uint16Array
-  | Uint32Array
-  | BigUint64Array
-  | Int8Array
-  | Int16Array
-  | Int32Array
-  | BigInt64Array
-  | Float32Array
-  | Float64Array;
+export type SelfDescribingValues = TakenArrays[HostArray[typeof Symbol.toStringTag]];
 
 /** The dtype of a typed array's type: `DTypeOf<Float32Array>` is `"float32"`. */
 export type DTypeOf<V extends SelfDescribingValues> = InferredDTypes[V[typeof Symbol.toStringTag]];
@@ -209,7 +221,8 @@ function checkBools(values: Uint8Array): void {
   }
 }
 
-function bytesOf(view: ArrayBufferView): Uint8Array {
+/** The bytes of a view, without a copy. */
+export function bytesOf(view: ArrayBufferView): Uint8Array {
   return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 }
 
@@ -228,6 +241,12 @@ function isTypedArray(value: unknown): value is TypedArray {
  */
 function typedArrayName(view: TypedArray): string {
   return view[Symbol.toStringTag];
+}
+
+/** The pixels of a canvas are taken as bytes. */
+function takenName(view: TypedArray): string {
+  const name = typedArrayName(view);
+  return name === "Uint8ClampedArray" ? "Uint8Array" : name;
 }
 
 function wrongType(dtype: DType, wanted: string, given: unknown): TypeError {

@@ -4,7 +4,14 @@ import { performance } from "node:perf_hooks";
 import type { DType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
-import { type Check, checkShape, integer, optionsOf, waitChecks } from "../base/option-checks.js";
+import {
+  type Check,
+  type Checks,
+  checkShape,
+  integer,
+  optionsOf,
+  waitChecks,
+} from "../base/option-checks.js";
 import type { DeviceArray } from "../gpu/arrays/device-array.js";
 import { aStream } from "../gpu/option-checks.js";
 import type { Stream } from "../gpu/order/stream.js";
@@ -47,12 +54,14 @@ export function streamOfLoan(options: LoanOptions): Stream | undefined {
 }
 
 const anyMeta: Check = () => {};
-const checkCommit = optionsOf<CommitOptions>("commit()", {
+export const commitChecks: Checks<CommitOptions> = {
   meta: anyMeta,
   stream: aStream,
   shape: checkShape,
   byteLength: integer(0),
-});
+};
+
+const checkCommit = optionsOf<CommitOptions>("commit()", commitChecks);
 
 const WHOLE_SLOT: CommitOptions = {};
 const TIME_ORIGIN_MS = performance.timeOrigin;

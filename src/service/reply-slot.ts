@@ -4,8 +4,10 @@
  * others.
  */
 import type { DType } from "../array/dtype.js";
+import { optionsOf } from "../base/option-checks.js";
+import { shownValue } from "../base/shown-value.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
-import type { CommitOptions, LoanedSlot } from "../channel/loaned-slot.js";
+import { type CommitOptions, commitChecks, type LoanedSlot } from "../channel/loaned-slot.js";
 import type { Stream } from "../gpu/order/stream.js";
 import { type Envelope, encodeEnvelope } from "./envelope.js";
 import { SlotToFill } from "./service-message.js";
@@ -13,6 +15,24 @@ import type { Turns } from "./turns.js";
 
 /** Sent with a reply: its meta, and `shape` or `byteLength` if it does not fill its slot. */
 export type ReplyOptions = CommitOptions;
+
+const checkReply = optionsOf<ReplyOptions>("The reply", commitChecks);
+
+/**
+ * Checks what a handler returned.
+ * @throws TypeError, RangeError for anything but nothing or reply options
+ */
+export function checkedReply(result: unknown): ReplyOptions | undefined {
+  if (result === undefined || result === null) return undefined;
+  if (Object.prototype.toString.call(result) !== "[object Object]") {
+    throw new TypeError(
+      "The handler must return nothing, or options of the reply such as { meta }, " +
+        `not ${shownValue(result)}. Write data into the slot of reply.loan().`,
+    );
+  }
+  checkReply(result);
+  return result;
+}
 
 /** How a link loans slots for replies. */
 export interface ReplySlots<D extends DType = DType> {

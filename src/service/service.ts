@@ -13,7 +13,7 @@ import type { Hub } from "../client/hub.js";
 import { monotonicMicros } from "./envelope.js";
 import { failureReport } from "./failure-report.js";
 import { FairQueue } from "./fair-queue.js";
-import type { ReplyOptions, ReplySlot } from "./reply-slot.js";
+import { checkedReply, type ReplyOptions, type ReplySlot } from "./reply-slot.js";
 import { operations } from "./service-diagnostics.js";
 import type { ServiceRequest } from "./service-message.js";
 import { checkServiceName } from "./service-names.js";
@@ -28,13 +28,14 @@ import { WorkerLink } from "./worker-link.js";
 import { WorkerOffers } from "./worker-offers.js";
 
 /**
- * Handles one request. Its result is sent with the reply. If it throws, the client gets
- * REQUEST_FAILED.
+ * Handles one request. Its result is sent with the reply; nothing is fine. If it throws, or returns
+ * something else, the client gets REQUEST_FAILED.
  */
 export type ServiceHandler<Q extends DType = DType, R extends DType = DType> = (
   request: ServiceRequest<Q>,
   reply: ReplySlot<R>,
-) => undefined | ReplyOptions | Promise<undefined | ReplyOptions>;
+  // biome-ignore lint/suspicious/noConfusingVoidType: TypeScript before 5.6 makes it of no return
+) => void | ReplyOptions | Promise<void | ReplyOptions>;
 
 interface Work<Q extends DType, R extends DType> {
   readonly link: WorkerLink<Q, R>;
@@ -202,7 +203,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
   async #work({ link, request }: Work<Q, R>, reply: ReplySlot<R>): Promise<void> {
     try {
       const { name } = this;
-      const handle = async () => this.#handler(request, reply);
+      const handle = async () => checkedReply(await this.#handler(request, reply));
       const options = (await operations.handle.run({ name, request }, handle)) ?? {};
       this.#answered += 1;
       request.release();

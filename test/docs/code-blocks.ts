@@ -1,7 +1,8 @@
 /** The TypeScript and JavaScript examples of a page, as modules to run and to check. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import ts from "typescript";
+import type ts from "typescript";
+import typescript from "typescript";
 
 export interface CodeBlock {
   /** `README.md:32` */
@@ -25,8 +26,9 @@ export function runnable(block: CodeBlock, sources: string): string {
   const source = block.typescript.replaceAll(/"cuda-ipc(?:\/(\w+))?"/g, (_, door?: string) =>
     JSON.stringify(join(sources, door === undefined ? "index.js" : `doors/${door}.js`)),
   );
-  const options = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
-  return ts.transpileModule(source, { compilerOptions: options }).outputText;
+  const { ScriptTarget, ModuleKind } = typescript;
+  const options = { target: ScriptTarget.ES2022, module: ModuleKind.ESNext };
+  return typescript.transpileModule(source, { compilerOptions: options }).outputText;
 }
 
 /** The lines that the comments behind its `console.log` calls promise. */
@@ -36,21 +38,34 @@ export function promisedLines({ typescript }: CodeBlock): string[] {
   );
 }
 
+export interface Compiling {
+  /** Another version of TypeScript. */
+  readonly compiler?: typeof ts;
+  /** The folder with the types of the package. Without it, its sources. */
+  readonly published?: string;
+  /** Further files of `lib`. */
+  readonly libs?: readonly string[];
+}
+
 /** The compiler's errors in the blocks, a sentence each. The blocks are not run. */
-export function typeFaults(blocks: readonly CodeBlock[]): string[] {
+export function typeFaults(
+  blocks: readonly CodeBlock[],
+  { compiler: ts = typescript, published, libs = [] }: Compiling = {},
+): string[] {
   const root = process.cwd();
+  const [types, end] = published === undefined ? ["src", "ts"] : [published, "d.ts"];
   const sources = new Map(blocks.map((block, i) => [join(root, "docs", `block-${i}.mts`), block]));
   const options: ts.CompilerOptions = {
     target: ts.ScriptTarget.ES2022,
-    lib: ["lib.es2023.d.ts", "lib.esnext.disposable.d.ts"],
+    lib: ["lib.es2023.d.ts", "lib.esnext.disposable.d.ts", ...libs],
     module: ts.ModuleKind.NodeNext,
     types: ["node"],
     strict: true,
     noEmit: true,
     skipLibCheck: true,
     paths: {
-      "cuda-ipc": [join(root, "src/index.ts")],
-      "cuda-ipc/*": [join(root, "src/doors/*.ts")],
+      "cuda-ipc": [join(root, `${types}/index.${end}`)],
+      "cuda-ipc/*": [join(root, `${types}/doors/*.${end}`)],
     },
   };
   const host = ts.createCompilerHost(options);

@@ -6,6 +6,9 @@ import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { pathToFileURL } from "node:url";
 import ts from "typescript";
+import ts52 from "typescript-5.2";
+import ts59 from "typescript-5.9";
+import { codeBlocks, typeFaults } from "../docs/code-blocks.js";
 import { TestFolder } from "../support/test-folder.js";
 
 const root = process.cwd();
@@ -53,6 +56,38 @@ using module = Module.load(device, "");
 module.kernel("k").launch({ stream, grid: 1, block: 1, args: [array, buffer, arg.i32(1)] });
 `;
 
+/** What older and newer compilers took for a mistake. */
+const CONSUMER = `
+import { connect, type DeviceArray } from "cuda-ipc";
+import { connectService, serve } from "cuda-ipc/service";
+
+await using hub = await connect();
+const options = { request: { byteLength: 8 } } as const;
+await using nothing = await serve(hub, "a", options, () => {});
+await using later = await serve(hub, "b", options, async () => {});
+await using some = await serve(hub, "c", options, async (request) => {
+  if (request.meta === null) return;
+  console.log(request.meta);
+});
+await using meta = await serve(hub, "d", options, async ({ meta }) =>
+  meta === null ? undefined : { meta });
+// @ts-expect-error
+await using wrong = await serve(hub, "e", options, () => 5);
+await using client = await connectService(hub, "a");
+await client.request((slot) => slot.array.write(Uint8ClampedArray.of(1)));
+
+const pixels = await hub.put("pixels", new Uint8ClampedArray(4));
+const bytes: DeviceArray<"uint8"> = pixels;
+await bytes.write(new Uint8ClampedArray(new SharedArrayBuffer(4)));
+await bytes.write(await bytes.read());
+new Response(await bytes.read());
+new Blob([await bytes.read(), bytes.view()]);
+const floats = await hub.open("floats", { dtype: "float32" });
+new Response(await floats.read());
+`;
+
+const compilers = { "5.2": ts52, "5.9": ts59, "of this project": ts };
+
 /** Each line uses an internal. */
 const REACHING = [
   "hub.device().driver",
@@ -99,6 +134,20 @@ describe("the published types", () => {
       [...DOORS, "types"].map((file) => `${file}.d.ts`).sort(),
     );
   });
+
+  for (const [version, compiler] of Object.entries(compilers)) {
+    it(`pass TypeScript ${version}: in a program, and in the examples of the documents`, () => {
+      const docs = readdirSync("docs").filter((name) => name.endsWith(".md"));
+      const pages = ["README.md", ...docs.map((name) => `docs/${name}`)];
+      const consumer = { place: "consumer:1", typescript: CONSUMER, needsGpu: false };
+      const faults = typeFaults([consumer, ...pages.flatMap(codeBlocks)], {
+        compiler: compiler as unknown as typeof ts,
+        published: PUBLISHED,
+        libs: ["lib.dom.d.ts"],
+      });
+      assert.deepEqual(faults, []);
+    });
+  }
 
   it("have each name at one door, and a limited number at the main one", () => {
     const [main = [], ...others] = DOORS.map((door) =>

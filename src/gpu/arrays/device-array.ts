@@ -211,7 +211,7 @@ export class DeviceArray<D extends DType = DType> {
       return this.write(
         new (hostArrayType(this.dtype))(
           this.elementCount * hostEntriesPerElement(this.dtype),
-        ) as HostValues<D>,
+        ) as unknown as HostValues<D>,
         options,
       );
     await this.buffer.fill(

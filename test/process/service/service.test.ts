@@ -36,6 +36,41 @@ describe("a service", () => {
     );
   });
 
+  it("refuses what a handler returns if it is neither nothing nor options of a reply", async () => {
+    const hub = await rig.connect();
+    let result: unknown;
+    await using _ = await serve(hub, "results", { request: MESSAGE }, () => result as undefined);
+    const client = await rig.client({}, "results");
+    const wrong: readonly (readonly [unknown, RegExp])[] = [
+      [5, /must return nothing, or options of the reply such as \{ meta \}, not 5\. Write data/],
+      ["text", /must return nothing/],
+      [[1], /must return nothing/],
+      [Float32Array.of(1), /must return nothing/],
+      [new Map(), /must return nothing/],
+      [{ mta: 1 }, /The reply has no option/],
+      [{ data: 1 }, /The reply has no option "data"/],
+      [{ shape: 3 }, /shape must be an array/],
+    ];
+    for (const [value, words] of wrong) {
+      result = value;
+      await assert.rejects(client.request(undefined), (error) => {
+        assert.ok(hasCode(error, "REQUEST_FAILED"), String(error));
+        assert.match(error.message, words);
+        return true;
+      });
+    }
+    for (const value of [
+      undefined,
+      {},
+      { meta: 7 },
+      Object.assign(Object.create(null), { meta: 7 }),
+    ]) {
+      result = value;
+      using reply = await client.request(undefined);
+      assert.equal(reply.json ?? 7, 7);
+    }
+  });
+
   it("waits for a worker, and says if none was found", async () => {
     const client = await rig.client();
     await assert.rejects(asked(client, { timeoutMs: 50 }), {

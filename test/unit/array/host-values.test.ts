@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { runInNewContext } from "node:vm";
 import { type DType, dtypeFacts, dtypeNames } from "../../../src/array/dtype.js";
 import {
+  dtypeOfValues,
   fromHostBytes,
   hostArrayType,
   hostEntriesPerElement,
@@ -35,6 +36,15 @@ describe("toHostBytes", () => {
     assert.deepEqual([...toHostBytes("uint8", Buffer.from([1, 2]), 2)], [1, 2]);
     const foreign = runInNewContext("Int16Array.of(1, -1)") as Int16Array;
     assert.deepEqual([...toHostBytes("int16", foreign, 2)], [1, 0, 255, 255]);
+  });
+
+  it("takes the pixels of a canvas as bytes", () => {
+    const pixels = Uint8ClampedArray.of(1, 0, 255).subarray(0, 2);
+    for (const dtype of ["uint8", "bool", "float8_e5m2"] as const)
+      assert.deepEqual(toHostBytes(dtype, pixels, 2), Uint8Array.of(1, 0));
+    assert.equal(dtypeOfValues(pixels), "uint8");
+    assert.throws(() => toHostBytes("int8", pixels as never, 2), /found Uint8ClampedArray/);
+    assert.throws(() => toHostBytes("bool", Uint8ClampedArray.of(2), 1), RangeError);
   });
 
   it("encodes a Float32Array and plain numbers for small floats", () => {
