@@ -10,6 +10,7 @@ import pytest
 from conftest import LIMIT, code, interrupted, until
 
 import cuda_ipc
+from cuda_ipc import _host_capacity
 from cuda_ipc._descriptors import make_descriptor
 from cuda_ipc._fds import SharedFds
 from cuda_ipc._memory import create_file
@@ -212,11 +213,38 @@ def test_memory_on_a_gpu_out_of_reach_has_a_code_and_leaves_no_lease(hub):
     held.release()
 
 
+def test_more_memory_than_there_is_is_refused_at_once(hub):
+    far = 32 << 40
+    for creating in (
+        lambda: hub.create("far", "uint8", far),
+        lambda: hub.create_bundle("far", {"a": ("uint8", far)}),
+        lambda: hub.create_channel("far", "uint8", far, slots=2),
+    ):
+        with pytest.raises(cuda_ipc.CudaIpcError, match="bytes are available") as refused:
+            creating()
+        assert refused.value.code == "OUT_OF_MEMORY"
+        assert hub.list(prefix="far") == []
+
+
+def test_control_groups_limit_the_memory_of_a_process(tmp_path):
+    group = tmp_path / "a" / "b"
+    group.mkdir(parents=True)
+    found = lambda: _host_capacity._in_tree((str(tmp_path), "max", "current"), "/a/b")  # noqa: E731
+    assert found() == [None, None, None]
+    (group / "max").write_text("max\n")
+    (group / "current").write_text("10\n")
+    (tmp_path / "a" / "max").write_text("100\n")
+    (tmp_path / "a" / "current").write_text("90\n")
+    (tmp_path / "a" / "memory.stat").write_text("active_file 3\ninactive_file 4\nfile 99\n")
+    assert found() == [None, 17, None]
+
+
 def test_a_name_that_never_comes_is_a_timeout_that_says_what_it_waits_for(hub):
     for opening in (hub.open, hub.open_bundle, hub.open_timeline, hub.open_channel):
         with pytest.raises(TimeoutError, match="no process has created") as late:
             opening("never", timeout=0.05)
         assert late.value.code == "TIMEOUT" and late.value.retryable
+        assert "; the hub is at /" in str(late.value)
         assert code(lambda: opening("never", wait=False)) == "NOT_FOUND"
     with hub.create("unpublished", "uint8", 1):
         with pytest.raises(TimeoutError, match="has not published it yet"):

@@ -522,3 +522,17 @@ def test_a_cancelled_request_cancels_the_task_of_its_handler(hub):
                 await asyncio.wait_for(cancelled.wait(), LIMIT)
 
     asyncio.run(main())
+
+
+def test_a_reply_takes_as_much_meta_as_meta_bytes_max_says(hub):
+    sizes = iter((0, 8, 9))
+    reply = lambda *_: {"meta": bytes(next(sizes))}  # noqa: E731
+    with (
+        hub.serve("meta", reply, request=MESSAGE, meta_bytes_max=8),
+        hub.connect_service("meta") as client,
+    ):
+        for _ in range(2):
+            client.request(None).release()
+        with pytest.raises(cuda_ipc.CudaIpcError, match="9 bytes") as refused:
+            client.request(None)
+        assert refused.value.code == "REQUEST_FAILED"

@@ -70,7 +70,24 @@ export function parseDType(text: string): DType {
   throw new CudaIpcError("UNSUPPORTED_DTYPE", `Unknown dtype ${shownValue(text)}: ${known}`);
 }
 
+/** What other libraries and languages call the dtypes. */
+const otherNames: ReadonlyMap<string, DType> = new Map([
+  ["float", "float32"],
+  ["double", "float64"],
+  ["half", "float16"],
+  ["int", "int32"],
+  ["uint", "uint32"],
+  ["long", "int64"],
+  ["short", "int16"],
+  ["char", "int8"],
+  ["byte", "uint8"],
+  ["boolean", "bool"],
+  ["complex", "complex64"],
+]);
+
 function meantBy(text: unknown): string {
+  const other = typeof text === "string" ? otherNames.get(text.toLowerCase()) : undefined;
+  if (other !== undefined) return `. Did you mean "${other}"?`;
   const meant = typeof text === "string" ? didYouMean(text, dtypeNames) : "";
   return meant === "" ? "" : `.${meant}`;
 }

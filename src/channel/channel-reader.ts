@@ -5,6 +5,7 @@
  */
 import type { ReadableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
+import { withCallers } from "../base/caller-frames.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
@@ -193,6 +194,8 @@ export class ChannelReader<D extends DType = DType> {
         if (slot !== undefined) return slot;
         this.#loss.check();
       }
+    } catch (error) {
+      throw withCallers(error);
     } finally {
       this.#isAwaited = false;
     }

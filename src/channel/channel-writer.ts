@@ -6,6 +6,7 @@
 import type { WritableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
 import { checkInteger } from "../base/bytes.js";
+import { withCallers } from "../base/caller-frames.js";
 import { checkNotAborted, Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { optionsOf, waitChecks } from "../base/option-checks.js";
@@ -142,6 +143,8 @@ export class ChannelWriter<D extends DType = DType> {
       await pause;
       this.#checkOpen();
       return this.#reserve(stream) ?? (await this.#whenFull(options));
+    } catch (error) {
+      throw withCallers(error);
     } finally {
       this.#isAwaited = false;
     }
@@ -160,7 +163,11 @@ export class ChannelWriter<D extends DType = DType> {
     const attempt = `wait for ${readers} of channel "${this.label}"`;
     checkNotAborted(attempt, options);
     const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY);
-    await this.#roster.arrived(count, deadline, () => this.#checkOpen());
+    try {
+      await this.#roster.arrived(count, deadline, () => this.#checkOpen());
+    } catch (error) {
+      throw withCallers(error);
+    }
   }
 
   /**

@@ -1,9 +1,11 @@
 /** Joins this user's hub, or a hub for several users. Starts one if none runs. */
 import { basename, dirname } from "node:path";
+import { withCallers } from "../base/caller-frames.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { GrowingPause } from "../base/pause.js";
+import { aDeviceName } from "../gpu/option-checks.js";
 import { folderOwner, hubSocketPath } from "../os/runtime-folder.js";
 import { checks } from "./call-checks.js";
 import { operations } from "./client-diagnostics.js";
@@ -50,16 +52,23 @@ export { hubSocketPath } from "../os/runtime-folder.js";
 /**
  * Joins the hub. The connection keeps this process alive: close it, or declare it with `await
  * using`.
- * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, TIMEOUT, ABORTED
+ * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, TIMEOUT, ABORTED;
+ * INVALID_DEVICE for a misspelt device
  * @example
  * await using hub = await connect();
  */
 export async function connect(options: ConnectOptions = {}): Promise<Hub> {
   checks.connect(options);
+  // A misspelt device of the environment would only show at the first array.
+  if (options.device === undefined && process.env.CUDA_IPC_DEVICE)
+    aDeviceName("CUDA_IPC_DEVICE", process.env.CUDA_IPC_DEVICE);
   const socketPath = hubSocketPath(options.socket);
-  return operations.connect.run({ socketPath }, async () => {
-    return new Hub(await joinHub(options), options.device);
-  });
+  const join = async () => new Hub(await joinHub(options), options.device);
+  try {
+    return await operations.connect.run({ socketPath }, join);
+  } catch (error) {
+    throw withCallers(error);
+  }
 }
 
 /** As `connect`, for code that asks the hub itself. */

@@ -40,6 +40,7 @@ export interface ReplySlots<D extends DType = DType> {
   readonly turns: Turns;
   readonly stream: Stream | undefined;
   readonly metaBytesMax: number;
+  readonly reportBytesMax: number;
   /** False for a service whose replies have only meta. */
   readonly hasData: boolean;
   /** Aborted when the link ends. */
@@ -85,8 +86,9 @@ export class ReplySlot<D extends DType = DType> {
    * @internal
    */
   async commit(envelope: Envelope, options: ReplyOptions): Promise<void> {
-    const { writer, metaBytesMax } = this.#from;
-    const meta = encodeEnvelope(writer.label, envelope, options.meta, metaBytesMax);
+    const { writer, metaBytesMax, reportBytesMax } = this.#from;
+    const bytesMax = envelope.kind === "reply" ? metaBytesMax : reportBytesMax;
+    const meta = encodeEnvelope(writer.label, envelope, options.meta, bytesMax);
     const hasData = this.#loaned !== undefined;
     if (!hasData && (options.shape !== undefined || (options.byteLength ?? 0) > 0)) {
       throw new TypeError(

@@ -3,6 +3,7 @@
  * another one if none here has room, and to another worker if that one dies or leaves. Requests
  * that no worker has room for wait in order.
  */
+import { withCallers } from "../base/caller-frames.js";
 import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
@@ -96,7 +97,12 @@ export class ServiceClient {
     const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
     const { meta, shape, byteLength } = options;
     const ask: Ask = { fill, meta, shape, byteLength };
-    return operations.request.run({ name: this.name }, () => this.#request(attempt, ask, deadline));
+    const send = () => this.#request(attempt, ask, deadline);
+    try {
+      return await operations.request.run({ name: this.name }, send);
+    } catch (error) {
+      throw withCallers(error);
+    }
   }
 
   async #request(attempt: string, ask: Ask, deadline: Deadline): Promise<ServiceMessage> {

@@ -157,9 +157,11 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
   }
 
   #onTaken(requests: ChannelReader<Q>, replies: ChannelWriter<R>): void {
-    const { hasReplyData, reply } = this.#plan;
-    const { metaBytesMax } = reply;
-    const channels = { requests, replies, metaBytesMax, hasReplyData, stream: requests.stream };
+    const { hasReplyData, request, reply } = this.#plan;
+    const reportBytesMax = reply.metaBytesMax;
+    const { metaBytesMax } = request;
+    const { stream } = requests;
+    const channels = { requests, replies, metaBytesMax, reportBytesMax, hasReplyData, stream };
     const link = new WorkerLink(channels, this);
     this.#links.add(link);
     void link.listen();

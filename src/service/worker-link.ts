@@ -18,8 +18,10 @@ import { Turns } from "./turns.js";
 export interface LinkChannels<Q extends DType = DType, R extends DType = DType> {
   readonly requests: ChannelReader<Q>;
   readonly replies: ChannelWriter<R>;
-  /** The most bytes of meta in a reply. */
+  /** The most bytes of meta in a reply, with its envelope. */
   readonly metaBytesMax: number;
+  /** The same for the report of a failure. */
+  readonly reportBytesMax: number;
   readonly hasReplyData: boolean;
   readonly stream: Stream | undefined;
 }
@@ -42,7 +44,14 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
 
   /** Takes over both channels. */
   constructor(
-    { requests, replies, metaBytesMax, hasReplyData: hasData, stream }: LinkChannels<Q, R>,
+    {
+      requests,
+      replies,
+      metaBytesMax,
+      reportBytesMax,
+      hasReplyData: hasData,
+      stream,
+    }: LinkChannels<Q, R>,
     events: LinkEvents<Q, R>,
   ) {
     this.#requests = requests;
@@ -51,6 +60,7 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
       turns: this.#turns,
       stream,
       metaBytesMax,
+      reportBytesMax,
       hasData,
       signal: this.#ended.signal,
     };

@@ -291,7 +291,7 @@ class Connection(PacketSocket):
         except (CudaIpcError, ConnectionEnded):
             return None
         found = reply.result.get("found")
-        return found if isinstance(found, str) else None
+        return f"{found}; the hub is at {self.path}" if isinstance(found, str) else None
 
     def _give_back(self, op: str, result: Result) -> None:
         if op in _GAINS and isinstance(result.get("lease"), int):

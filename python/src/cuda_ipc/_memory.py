@@ -11,6 +11,7 @@ import stat
 import sys
 from typing import Any, Protocol
 
+from ._host_capacity import refuse_over_capacity
 from ._layout import require
 from ._protocol import PAGE_BYTES
 from .errors import system_error
@@ -49,7 +50,8 @@ class Memory(Protocol):
 
 
 def create_file(length: int, content: bytes = b"", seals: int = F_SEAL_SEAL) -> int:
-    """A new memory file whose size is sealed. Returns its descriptor."""
+    """A new memory file whose size is sealed. Returns its descriptor. Raises OUT_OF_MEMORY."""
+    refuse_over_capacity(length)
     try:
         fd = os.memfd_create("cuda-ipc", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:

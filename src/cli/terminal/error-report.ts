@@ -128,12 +128,12 @@ const hints: readonly Hint[] = [
   },
   {
     code: "TIMEOUT",
-    message: /; no machine whose bridge runs has announced it$/,
+    message: /; no machine whose bridge runs has announced it(; |$)/,
     hint: "Announce it on its machine: cuda-ipc bridge --announce NAME. Or wait longer.",
   },
   {
     code: "TIMEOUT",
-    message: /; no process has created |has not published it yet$/,
+    message: /; no process has created |has not published it yet(; |$)/,
     hint: "Start the process that publishes it, or wait longer.",
   },
   {

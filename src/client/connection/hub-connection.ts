@@ -279,7 +279,7 @@ export class HubConnection {
     const explanation = new Deadline(`ask why request ${id} waits`, {}, defaults.explanationMs);
     try {
       const { found } = await this.request("cancel", { request: id, explain: true }, explanation);
-      return deadline.timedOut(found);
+      return deadline.timedOut(`${found}; the hub is at ${this.socketPath}`);
     } catch (failure) {
       return deadline.timedOut(hasCode(failure, "TIMEOUT") ? hubSilence(this.hubPid) : undefined);
     }

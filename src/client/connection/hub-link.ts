@@ -6,6 +6,7 @@
  *     |                          |
  *     +---- farewell, close -----+---- the time is up, close ----> ended
  */
+import { withCallers } from "../../base/caller-frames.js";
 import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
@@ -121,7 +122,7 @@ export class HubLink {
           const isRemoved = hasCode(error, "NOT_FOUND") || hasCode(error, "STALE_HANDLE");
           const isDone = sent > 0 && op === "remove" && isRemoved;
           if (isDone) return { result: {} as ResultOf<O>, fds: [] };
-          throw error;
+          throw withCallers(error);
         }
         if (this.#ended !== undefined || NOT_REPEATED.has(op)) throw this.#ended ?? error;
       }

@@ -167,7 +167,7 @@ const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> 
   ],
   "a save of what nobody created": [
     (hub) => hub.save("nothing", "/x.npy", { timeoutMs: 50 }),
-    /^TIMEOUT: Cannot save "nothing" to "\/x.npy": not done within 50 ms; no process has created "nothing"$/,
+    /^TIMEOUT: Cannot save "nothing" to "\/x.npy": not done within 50 ms; no process has created "nothing"; the hub is at /,
   ],
   "a policy of a service's client": [
     (hub) => connectService(hub, "x", { policy: any("retri") }),

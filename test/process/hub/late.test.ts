@@ -20,7 +20,10 @@ describe("an open that times out", () => {
   it("says that no process created the name", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
-    const words = /^Cannot open "frame": not done within 30 ms; no process has created "frame"$/;
+    const words = new RegExp(
+      '^Cannot open "frame": not done within 30 ms; no process has created "frame"; ' +
+        `the hub is at ${testHub.socket}$`,
+    );
     await assert.rejects(hub.open("frame", LATE), timeout(words));
     await assert.rejects(hub.openChannel("frame", LATE), timeout(words));
     assert.equal((await hub.status()).waitingOpens, 0);
@@ -31,7 +34,7 @@ describe("an open that times out", () => {
     await using producer = await testHub.connect({ program: "producer.js" });
     await using hub = await testHub.connect();
     using _made = await producer.create("frame", ITEM);
-    const found = `process ${process.pid} \\(producer\\.js\\) created it and has not published it yet$`;
+    const found = `process ${process.pid} \\(producer\\.js\\) created it and has not published it yet`;
     await assert.rejects(
       hub.open("frame", LATE),
       timeout(new RegExp(`not done within 30 ms; ${found}`)),

@@ -71,6 +71,23 @@ describe("a service", () => {
     }
   });
 
+  it("takes as much meta in a reply as metaBytesMax says, and still tells why it failed", async () => {
+    const hub = await rig.connect();
+    let bytes = 0;
+    await using _ = await serve(hub, "meta", { request: MESSAGE, metaBytesMax: 8 }, () => ({
+      meta: new Uint8Array(bytes),
+    }));
+    const client = await rig.client({}, "meta");
+    for (bytes of [0, 8]) (await client.request(undefined)).release();
+    bytes = 9;
+    await assert.rejects(
+      client.request(undefined),
+      (error) =>
+        hasCode(error, "REQUEST_FAILED") &&
+        /its meta has 9 bytes, .*takes 8 \(metaBytesMax\)/.test(error.message),
+    );
+  });
+
   it("waits for a worker, and says if none was found", async () => {
     const client = await rig.client();
     await assert.rejects(asked(client, { timeoutMs: 50 }), {

@@ -15,6 +15,17 @@ describe("parseDType", () => {
     for (const name of dtypeNames) assert.equal(parseDType(name), name);
   });
 
+  it("suggests the dtype that other languages call so", () => {
+    for (const [text, meant] of [
+      ["float", "float32"],
+      ["Double", "float64"],
+      ["half", "float16"],
+    ])
+      assert.throws(() => parseDType(text as string), {
+        message: new RegExp(`Did you mean "${meant}"\\?$`),
+      });
+  });
+
   it("refuses an unknown dtype and lists the known ones", () => {
     for (const text of ["float", "Float32", "", "toString", "__proto__"]) {
       assert.throws(

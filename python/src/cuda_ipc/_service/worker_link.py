@@ -144,7 +144,9 @@ class WorkerLink:
         return True
 
     def _encode(self, kind: int, number: int, meta: Any) -> bytes:
-        limit = self._replies._parts.facts.meta_bytes_max
+        # Reports of failures may be longer than the meta of replies.
+        parts = self._replies._parts.facts if kind != REPLY_KIND else self._service._plan.request
+        limit = parts.meta_bytes_max
         return encode_envelope(self._replies.name, kind, number, meta, limit)
 
     # ------------------------------------------------ turns: a channel lends one slot at a time
