@@ -80,6 +80,8 @@ class Link(LinkThread):
 
     def hold(self, held: HeldLease) -> None:
         with self._changed:
+            # Another thread has closed it meanwhile. Nobody would give the descriptors back.
+            self.check("hold a lease")
             if held.lease in self._leases:
                 raise CudaIpcError(
                     "INVALID_MESSAGE", f"Cannot hold lease {held.lease}: the hub gave it before"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import ReaderParts, given_streams
+from ._closing import ClosingAwaited
 from ._data import let_go
 from ._ring_message import Taken
 from ._ring_reader import RingReader
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from ._link import Link
 
 
-class Messages:
+class Messages(ClosingAwaited):
     def __init__(
         self,
         link: Link,
@@ -30,6 +32,7 @@ class Messages:
         lossy: bool,
         stream: object,
     ) -> None:
+        ClosingAwaited.__init__(self)
         self.name = name
         self._closed = True
         self._link = link
@@ -66,12 +69,15 @@ class Messages:
         Raises CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if a lossy reader holds
         too many messages.
         """
-        if self._closed or self._link.forked:
-            self._refuse()
-        if self._streams is not None:
-            self._streams.look()
-        taken = self._coming = self._pending
+        self._coming = None
+        # As `_using`, which costs more.
         try:
+            self._user = get_ident()
+            if self._closed or self._link.forked:
+                self._refuse()
+            if self._streams is not None:
+                self._streams.look()
+            taken = self._coming = self._pending
             while True:
                 if taken is None:
                     taken = self._coming = self._ring.try_take()
@@ -96,6 +102,10 @@ class Messages:
         except BaseException:
             self._keep()
             raise
+        finally:
+            self._user = 0
+            if self._leave_later is not None:
+                self._leave_unused()
 
     def _keep(self) -> None:
         """Keeps a message that was not handed out: of a signal, or of a stream that refused it."""
@@ -137,9 +147,8 @@ class Messages:
     def _is_ready(self, message: Message) -> bool:
         came = message.came
         if came is None:
-            if self._closed:
-                closed(f'read channel "{self.name}"')
-            is_ready = self._ring.readiness(message)
+            attempt = f'read channel "{self.name}"'
+            is_ready = self._using(attempt, lambda: self._ring.readiness(message))
             if is_ready is False:
                 return False
             came = is_ready is not None
@@ -156,7 +165,15 @@ class Messages:
         by = self._stream if stream is None else self._given_stream(stream)
         if by is None and self._is_on_gpu:
             memory.finish()
-        self._give_back(message, by)
+        # As `_using`, which costs more. Closing has given all back.
+        try:
+            self._user = get_ident()
+            if not self._closed:
+                self._give_back(message, by)
+        finally:
+            self._user = 0
+            if self._leave_later is not None:
+                self._leave_unused()
 
     def _give_back(self, message: Message, by: Stream | None) -> None:
         """Without a stream nothing may still use the message."""

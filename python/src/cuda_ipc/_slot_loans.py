@@ -6,15 +6,17 @@ It never waits, except for the GPU when a slot is committed without a stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ._channel_parts import WriterParts, given_streams
+from ._closing import ClosingAwaited
 from ._deadline import Deadline
 from ._message_format import encode_meta, size_of
 from ._ring_writer import RingWriter
 from .channel_slot import Slot
-from .errors import CudaIpcError
+from .errors import CudaIpcError, closed
 
 if TYPE_CHECKING:
     from ._channel_streams import WriterStreams
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 NO_DEADLINE = Deadline("wait for streams", None)
 
 
-class SlotLoans:
+class SlotLoans(ClosingAwaited):
     def __init__(self, link: Link, name: str, held: HeldLease, parts: WriterParts) -> None:
+        ClosingAwaited.__init__(self)
         self.name = name
         self._link = link
         self._held = held
@@ -42,13 +45,22 @@ class SlotLoans:
 
     def _reserve(self, by: Stream | None) -> Slot | None:
         ring = self._ring
-        if not ring.reserve():
-            return None
-        if (ring.any_gpu or self._streams is not None) and not self._order(by):
-            return None
-        slot = Slot(self, ring.slot, False, by)
-        self._loaned = ref(slot)
-        return slot
+        # As `_using`, which costs more.
+        try:
+            self._user = get_ident()
+            if self._closed:
+                closed(f'write to channel "{self.name}"')
+            if not ring.reserve():
+                return None
+            if (ring.any_gpu or self._streams is not None) and not self._order(by):
+                return None
+            slot = Slot(self, ring.slot, False, by)
+            self._loaned = ref(slot)
+            return slot
+        finally:
+            self._user = 0
+            if self._leave_later is not None:
+                self._leave_unused()
 
     def _given_stream(self, stream: object) -> Stream | None:
         """None if none was given. Raises TypeError, ValueError."""
@@ -132,11 +144,15 @@ class SlotLoans:
         ready_at = 0
         if by is None and memory.buffer is None and not is_there:
             memory.finish()
-        if by is not None and not slot._is_dropped:
-            ready_at = self._use_streams().fill(by)
         own = None if lengths == facts.shape else lengths
         position = self._ring.position
+        # As `_using`, which costs more.
         try:
+            self._user = get_ident()
+            if self._closed:
+                closed(f'write to channel "{self.name}"')
+            if by is not None and not slot._is_dropped:
+                ready_at = self._use_streams().fill(by)
             slot._end()
             self._loaned = None
             if slot._is_dropped:
@@ -144,11 +160,17 @@ class SlotLoans:
                 return None
             return self._ring.commit(size, flags, raw, own, ready_at)
         except BaseException:
-            # A signal has ended it. The value of `ready` that was enqueued is not used again.
-            self._loaned = None
-            if ready_at > 0 and self._ring.position == position:
-                self._ring.pass_over()
+            if ready_at > 0 or not slot._is_open:
+                # A signal has ended it. The value of `ready` that was enqueued is not used again.
+                slot._end()
+                self._loaned = None
+                if ready_at > 0 and self._ring.position == position:
+                    self._ring.pass_over()
             raise
+        finally:
+            self._user = 0
+            if self._leave_later is not None:
+                self._leave_unused()
 
     def _take_back(self) -> None:
         """Gives the loaned slot back, if there is one."""
@@ -161,8 +183,14 @@ class SlotLoans:
         if current is not None and current is not slot:
             return
         self._loaned = None
-        if slot._stream is None or slot._is_dropped or self._link.forked:
+        is_gone = self._link.forked or self._closed
+        if slot._stream is None or slot._is_dropped or is_gone:
             return
-        # The stream may still write to the slot, so the next message must not get it.
-        self._use_streams().fill(slot._stream)
-        self._ring.pass_over()
+        stream = slot._stream
+
+        def pass_over() -> None:
+            # The stream may still write to the slot, so the next message must not get it.
+            self._use_streams().fill(stream)
+            self._ring.pass_over()
+
+        self._using(f'write to channel "{self.name}"', pass_over)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ._closing import Closing
+from ._closing import ClosingAwaited
 from ._control import check_control
 from ._descriptors import ChannelFacts
 from ._layout import require
@@ -33,7 +33,6 @@ from ._ring_words import (
     STATE,
 )
 from ._words import Words
-from .errors import closed
 
 if TYPE_CHECKING:
     from ._leases import HeldLease
@@ -70,13 +69,14 @@ class ChannelStatistics(NamedTuple):
     readers: tuple[ReaderStatistics, ...]
 
 
-class ChannelObserver(Closing):
+class ChannelObserver(ClosingAwaited):
     """`hub.observe_channel` makes it. Leaving `with` closes it."""
 
     def __init__(
         self, name: str, held: HeldLease, facts: ChannelFacts, fds: tuple[int, ...]
     ) -> None:
         """Raises INVALID_DESCRIPTOR, PROTOCOL_MISMATCH. The caller keeps the descriptors."""
+        super().__init__()
         self._closed = True
         self.name = name
         self._held = held
@@ -100,8 +100,9 @@ class ChannelObserver(Closing):
 
         Raises CLOSED.
         """
-        if self._closed:
-            closed(f'look at channel "{self.name}"')
+        return self._using(f'look at channel "{self.name}"', self._statistics)
+
+    def _statistics(self) -> ChannelStatistics:
         facts, words = self._facts, self._control
         return ChannelStatistics(
             _WRITER.get(words.ints[STATE], "gone"),
@@ -134,9 +135,10 @@ class ChannelObserver(Closing):
         )
 
     def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
+        if not self._closed:
+            self._leave_when_awake(self._leave, lambda: None)
+
+    def _leave(self) -> None:
         for words in (self._control, *self._pages):
             words.close()
         self._held.release()

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from ._channel_parts import ReaderParts
-from ._closing import ClosingAwaited
 from ._deadline import Deadline
 from ._messages import Messages
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 _STARTS = ("next", "latest", "oldest")
 
 
-class ChannelReader(Messages, ClosingAwaited):
-    """A reader of a channel. One thread at a time may use it. Another may close it in a wait."""
+class ChannelReader(Messages):
+    """A reader of a channel. One thread at a time may use it. Another may close it."""
 
     def __init__(
         self,
@@ -38,7 +37,6 @@ class ChannelReader(Messages, ClosingAwaited):
         spin: Spin,
     ) -> None:
         Messages.__init__(self, link, name, held, parts, start, lossy, stream)
-        ClosingAwaited.__init__(self)
         self._spin = spin
         # Only the hub rings when the writer dies. If it has lost us, it will not.
         held.on_lost = parts.bell.ring

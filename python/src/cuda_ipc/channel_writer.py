@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import WriterParts
-from ._closing import ClosingAwaited
 from ._deadline import Deadline
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED
 from ._ring_words import DROPPED
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from ._link import Link
 
 
-class ChannelWriter(SlotLoans, ClosingAwaited):
-    """The writer of a channel. One thread at a time may use it. Another may close it in a wait."""
+class ChannelWriter(SlotLoans):
+    """The writer of a channel. One thread at a time may use it. Another may close it."""
 
     def __init__(
         self,
@@ -35,7 +34,6 @@ class ChannelWriter(SlotLoans, ClosingAwaited):
         inspect: Callable[[], Mapping[int, str]],
     ) -> None:
         SlotLoans.__init__(self, link, name, held, parts)
-        ClosingAwaited.__init__(self)
         self._inspect = inspect
         self._dropped = 0
         self._spin = Spin()
@@ -66,7 +64,7 @@ class ChannelWriter(SlotLoans, ClosingAwaited):
     @property
     def readers(self) -> int:
         """How many readers are attached now."""
-        return 0 if self._closed else len(self._ring.live_seats())
+        return self._while_open(lambda: len(self._ring.live_seats()), lambda: 0)
 
     @property
     def committed(self) -> int:
@@ -76,7 +74,7 @@ class ChannelWriter(SlotLoans, ClosingAwaited):
     @property
     def dropped(self) -> int:
         """Messages that were dropped because no slot was free."""
-        return self._dropped if self._closed else self._parts.control.longs[DROPPED]
+        return self._while_open(lambda: self._parts.control.longs[DROPPED], lambda: self._dropped)
 
     def try_loan(self, *, stream: Any = None) -> Slot | None:
         """Loans a slot at once. None if none is free; with drop-newest the message then counts
@@ -85,7 +83,7 @@ class ChannelWriter(SlotLoans, ClosingAwaited):
         try:
             slot = self._reserve(self._given_stream(stream))
             if slot is None and self.when_full == "drop-newest":
-                self._ring.drop()
+                self._using(f'write to channel "{self.name}"', self._ring.drop)
             return slot
         except BaseException:
             self._take_back()
@@ -228,13 +226,12 @@ class ChannelWriter(SlotLoans, ClosingAwaited):
         finally:
             if not self._link.forked:
                 self._finish(deadline)
-                self._dropped = self.dropped
                 self._leave_when_awake(lambda: self._leave(state), self._parts.room.ring)
             else:  # the thread that waits is the parent's
                 self._leave(state)
 
     def _leave(self, state: int = WRITER_CLOSED) -> None:
-        self._dropped = self.dropped
+        self._dropped = self._parts.control.longs[DROPPED]
         self._closed = True
         self._held.on_lost = None
         if not self._link.forked:

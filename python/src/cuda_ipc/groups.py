@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-from ._closing import Closing
+from ._closing import ClosingAwaited
 from ._deadline import Deadline
 from ._group.barrier import Broken, judge_barrier, missing_words
 from ._group.host import GroupHost
@@ -27,7 +27,7 @@ PEER_S = DEFAULT_MS_PEER / 1000
 _DEATH_S = 0.25
 
 
-class Group(Closing):
+class Group(ClosingAwaited):
     """One member of a group. `Group.join` makes it. Leaving `with` leaves the group."""
 
     def __init__(
@@ -38,6 +38,7 @@ class Group(Closing):
         watches: MemberWatches,
         host: GroupHost | None,
     ) -> None:
+        super().__init__()
         self.rank = words.rank
         self.size = words.size
         self._label = label
@@ -141,6 +142,12 @@ class Group(Closing):
         """Leaves the group. Members that wait for this one, now or later, get PEER_GONE."""
         if self._closed:
             return
+        if os.getpid() == self._pid:
+            self._leave_when_awake(self._leave, lambda: None)
+        else:  # a thread that waits is the parent's
+            self._leave()
+
+    def _leave(self) -> None:
         self._closed = True
         is_own = os.getpid() == self._pid
         if is_own:
@@ -181,6 +188,7 @@ class Group(Closing):
             self._is_waiting = True
         barrier = self._barrier
         try:
+            self._begin_await(attempt)
             before(barrier)
             self._words.arrive(barrier)
             for pause in pauses():
@@ -194,6 +202,8 @@ class Group(Closing):
                 self._give_up(barrier)
             raise
         finally:
+            # WHY first: if it was closed, the others learn which barrier this member leaves.
+            self._end_await()
             self._is_waiting = False
 
     def _is_complete(self, barrier: int, attempt: str) -> bool:
@@ -229,6 +239,13 @@ class Group(Closing):
         )
 
     def _values(self, attempt: str) -> list[Any]:
+        self._begin_await(attempt)
+        try:
+            return self._given_values(attempt)
+        finally:
+            self._end_await()
+
+    def _given_values(self, attempt: str) -> list[Any]:
         values = []
         for rank in range(self.size):
             self._check_open(attempt)

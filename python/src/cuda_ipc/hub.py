@@ -53,7 +53,7 @@ class Hub(HubTensors, HubTimelines, HubServices, OfProcess):
         # All are closed, even if one of them raises an error.
         with contextlib.ExitStack() as last_first:
             last_first.callback(self._link.close)
-            for handle in list(self._handles):
+            for handle in self._kept():
                 last_first.callback(handle.close)
             for service in list(self._services):
                 last_first.callback(service.close)

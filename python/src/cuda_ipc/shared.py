@@ -62,14 +62,20 @@ class _Lease(OfProcess):
         process created it, HUB_GONE, TIMEOUT, CLOSED.
         """
         attempt = f'publish "{self.name}"'
-        if self.closed or self._memory is None:
+        memory = self._memory  # another thread may close it
+        if self.closed or memory is None:
             raise CudaIpcError("CLOSED", f"Cannot {attempt}: it was closed")
         deadline = Deadline(attempt, timeout)
-        self._memory.finish()
-        self._link.check(attempt)
-        if not self._held.is_held:
-            raise CudaIpcError("HUB_GONE", f"Cannot {attempt}: the hub has lost it")
-        self._link.request("publish", {"object": self._held.object}, deadline)
+        memory.finish()
+        try:
+            self._link.check(attempt)
+            if not self._held.is_held:
+                raise CudaIpcError("HUB_GONE", f"Cannot {attempt}: the hub has lost it")
+            self._link.request("publish", {"object": self._held.object}, deadline)
+        except CudaIpcError as refused:
+            if not self.closed:
+                raise
+            raise CudaIpcError("CLOSED", f"Cannot {attempt}: it was closed") from refused
 
     def close(self) -> None:
         """Gives the lease back. Views keep the memory mapped. The second time it does nothing."""
@@ -141,14 +147,15 @@ class SharedBundle(_Lease, Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         layout = self._layouts[name]
-        if self._memory is None:
+        memory = self._memory
+        if memory is None:
             raise CudaIpcError("CLOSED", f'Cannot use bundle "{self.name}": it was closed')
         if self.copies is not None:
             if name not in self.copies:
                 self.copies[name] = private_copy(self._memory, layout)
             return Array(self, *self.copies[name])
         # WHY not kept: an array that is in use keeps the bundle open, and not the other way round.
-        return Array(self, self._memory, layout)
+        return Array(self, memory, layout)
 
     @property
     def layouts(self) -> Mapping[str, Layout]:

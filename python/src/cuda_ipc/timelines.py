@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ._closing import Closing
+from ._closing import ClosingAwaited
 from ._deadline import Deadline
 from ._protocol import LINE_BYTES, POISON
 from ._waiting import SPIN_S, checked_spin, pauses
 from ._words import Words
-from .errors import CudaIpcError, closed
+from .errors import CudaIpcError
 
 if TYPE_CHECKING:
     from ._leases import HeldLease
@@ -21,10 +21,11 @@ _MAX = POISON - 1
 NO_DEADLINE = Deadline("wait for streams", None)
 
 
-class Timeline(Closing):
+class Timeline(ClosingAwaited):
     """A timeline of another process. One of this process is an `OwnedTimeline`."""
 
     def __init__(self, link: Link, name: str, held: HeldLease, words: Words, offset: int) -> None:
+        super().__init__()
         self.name = name
         self._link = link
         self._held = held
@@ -41,26 +42,32 @@ class Timeline(Closing):
     @property
     def value(self) -> int:
         """The number that it has reached."""
-        self._check_open("read")
-        value = self._words.longs[self._value]
-        return self._words.longs[self._value + 1] if value == POISON else value
+        longs = self._words.longs
+
+        def look() -> int:
+            value = longs[self._value]
+            return longs[self._value + 1] if value == POISON else value
+
+        return self._using(self._attempt("read"), look)
 
     @property
     def ended(self) -> bool:
         """True if its owner has closed it or died. It grows no more."""
-        self._check_open("read")
-        return self._words.longs[self._value] == POISON
+        longs = self._words.longs
+        return self._using(self._attempt("read"), lambda: longs[self._value] == POISON)
 
     def reached(self, value: int) -> bool:
         """Whether the timeline has reached `value`. Raises PEER_GONE if it never will, CLOSED."""
         _check_value(value)
-        self._check_open("read")
-        found = self._words.longs[self._value]
-        if found != POISON:
-            return found >= value
-        reached = self._words.longs[self._value + 1]
-        if reached >= value:
-            return True
+        longs = self._words.longs
+
+        def look() -> tuple[bool, int]:
+            found = longs[self._value]
+            return (True, longs[self._value + 1]) if found == POISON else (False, found)
+
+        has_ended, reached = self._using(self._attempt("read"), look)
+        if reached >= value or not has_ended:
+            return reached >= value
         raise CudaIpcError(
             "PEER_GONE",
             f'Cannot wait for {value} on timeline "{self.name}": it ended at {reached}',
@@ -90,11 +97,9 @@ class Timeline(Closing):
         deadline = Deadline(f'wait for {value} on timeline "{self.name}"', timeout)
         spin = checked_spin(spin)
         if stream is not None:
-            self._check_open("wait for")
-            streams = self._use_streams()
-            by = streams.find(stream)
+            self._using(self._attempt("wait for"), lambda: self._use_streams().find(stream))
             if not self._has_reached(value):
-                streams.wait(by, value)
+                self._using(self._attempt("wait for"), lambda: self._stream_waits(stream, value))
             return
         if self._has_reached(value):
             return
@@ -111,9 +116,16 @@ class Timeline(Closing):
         The driver may wait for all work of the GPU for that. So prepare a timeline before streams
         wait for what it brings about. Raises as `wait` with a stream.
         """
-        self._check_open("use")
+
+        def prepare() -> None:
+            streams = self._use_streams()
+            streams.prepare(streams.find(stream))
+
+        self._using(self._attempt("use"), prepare)
+
+    def _stream_waits(self, stream: Any, value: int) -> None:
         streams = self._use_streams()
-        streams.prepare(streams.find(stream))
+        streams.wait(streams.find(stream), value)
 
     async def wait_async(
         self, value: int, timeout: float | None = None, *, spin: float = SPIN_S
@@ -150,8 +162,13 @@ class Timeline(Closing):
         """
         if self._closed:
             return
-        if not self._link.forked:
-            self._finish(Deadline(f'close timeline "{self.name}"', timeout))
+        if self._link.forked:
+            self._leave()
+            return
+        self._finish(Deadline(f'close timeline "{self.name}"', timeout))
+        self._leave_when_awake(self._leave, lambda: None)
+
+    def _leave(self) -> None:
         self._closed = True
         self._before_close()
         if self._streams is not None and not self._link.forked:
@@ -175,9 +192,8 @@ class Timeline(Closing):
         if self._streams is not None:
             self._streams.finish(deadline)
 
-    def _check_open(self, verb: str) -> None:
-        if self._closed:
-            closed(f'{verb} timeline "{self.name}"')
+    def _attempt(self, verb: str) -> str:
+        return f'{verb} timeline "{self.name}"'
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"at {self.value}"
@@ -197,8 +213,10 @@ class OwnedTimeline(Timeline):
         while a stream still has to signal; HUB_GONE, CLOSED; TypeError or ValueError for a wrong
         stream, and the errors of the GPU.
         """
-        self._check_open("signal")
         _check_value(value)
+        self._using(self._attempt("signal"), lambda: self._signal(value, stream))
+
+    def _signal(self, value: int, stream: Any) -> None:
         before = self._words.longs[self._value]
         if before == POISON:
             raise CudaIpcError("HUB_GONE", f'Cannot signal timeline "{self.name}": it was ended')

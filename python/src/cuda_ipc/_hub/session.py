@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -36,6 +37,7 @@ class Session:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._handles: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._keeping = threading.RLock()
         #: Workers and clients. Their threads use the hub, so they are closed before the rest.
         self._services: set[Any] = set()
 
@@ -54,10 +56,20 @@ class Session:
         return deadline
 
     def _keep(self, handle: T, created: HeldLease | None = None) -> T:
-        self._handles.add(handle)
-        if created is not None:
-            created.created = handle
+        """Closes it with the hub. Raises CLOSED if another thread has closed the hub meanwhile."""
+        with self._keeping:
+            self._handles.add(handle)
+            if created is not None:
+                created.created = handle
+        if self._link.ended is not None:
+            handle.close()  # type: ignore[attr-defined]
+            self._link.check("open an object")
         return handle
+
+    def _kept(self) -> list[Any]:
+        # WHY locked: a set that grows meanwhile cannot be listed.
+        with self._keeping:
+            return list(self._handles)
 
     def _register(
         self,
@@ -78,14 +90,15 @@ class Session:
             fields["sharing"] = sharing
 
         def keep(result: Result, _: tuple[int, ...]) -> HeldLease:
-            held = HeldLease(
-                self._link,
-                checked_number(result, "object"),
-                checked_number(result, "lease"),
-                "owner",
-                fds.share(),
-            )
-            self._link.hold(held)
+            number = checked_number(result, "object")
+            lease = checked_number(result, "lease")
+            owned = fds.share()
+            try:
+                held = HeldLease(self._link, number, lease, "owner", owned)
+                self._link.hold(held)
+            except BaseException:
+                owned.close()
+                raise
             return held
 
         try:
