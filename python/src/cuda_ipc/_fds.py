@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterable
 
-from .errors import CudaIpcError
+from .errors import CudaIpcError, coded
 
 _lock = threading.Lock()
 
@@ -95,4 +95,12 @@ class Bell:
 
 
 def new_bell() -> int:
-    return os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    """Raises TOO_MANY_FDS."""
+    with coded("open an eventfd"):
+        return os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+
+def new_epoll() -> select.epoll:
+    """Raises TOO_MANY_FDS."""
+    with coded("open an epoll"):
+        return select.epoll()

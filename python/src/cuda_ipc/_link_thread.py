@@ -51,9 +51,13 @@ class LinkThread:
         connection = reach(target, deadline)
         self._connection = connection
         self._session = connection.session
-        self._wake_fd = new_bell()
-        # Readable once the link has ended for good: a sleep on a bell must end then.
-        self._end_fd = new_bell()
+        with contextlib.ExitStack() as undo:
+            undo.callback(connection.end, None)
+            self._wake_fd = new_bell()
+            undo.callback(os.close, self._wake_fd)
+            # Readable once the link has ended for good: a sleep on a bell must end then.
+            self._end_fd = new_bell()
+            undo.pop_all()
         self._sleepers = 0
         self._thread = threading.Thread(target=self._run, name="cuda-ipc", daemon=True)
 

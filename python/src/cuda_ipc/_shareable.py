@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._memory import HostMemory, create_file, round_up
 from ._protocol import PAGE_BYTES
+from .errors import coded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,8 @@ class OwnHostMemory(HostMemory):
         return self._address
 
     def fds(self) -> list[int]:
-        return [os.dup(self._fd)]
+        with coded("share memory"):
+            return [os.dup(self._fd)]
 
     def __del__(self) -> None:
         fd, self._fd = getattr(self, "_fd", -1), -1

@@ -12,7 +12,7 @@ from typing import Any
 
 from ._deadline import Deadline, GrowingPause
 from ._locks import open_own_file
-from .errors import CudaIpcError, error, system_error
+from .errors import CudaIpcError, coded, error, system_error
 
 _LAST_PAUSE_S = 0.02
 _SHELL = "/bin/sh"
@@ -31,7 +31,8 @@ def start_hub(
     """
     log_path = f"{socket_path}.log"
     # WHY a pipe of our own: a signal may end this call at any moment, Popen included.
-    said, says = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    with coded(f"start a hub with {command[0]}"):
+        said, says = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     text = b""
     try:
         try:

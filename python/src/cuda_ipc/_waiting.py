@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from ._deadline import Deadline, check_seconds
-from ._fds import Bell
+from ._fds import Bell, new_epoll
 
 if TYPE_CHECKING:
     import asyncio
@@ -110,7 +110,11 @@ async def hear_async(bell: Bell, link: Link, deadline: Deadline) -> None:
             heard.set_result(None)
 
     # WHY an epoll of its own: an event loop watches a descriptor for one reader alone.
-    poll = select.epoll()
+    try:
+        poll = new_epoll()
+    except BaseException:
+        link.end_sleep()
+        raise
     try:
         poll.register(bell.fd, select.EPOLLIN)
         poll.register(end_fd, select.EPOLLIN)

@@ -11,6 +11,7 @@ from ._link import Link
 from ._protocol import DEFAULT_MS_CONNECT, DEFAULT_MS_RECONNECT
 from ._reach import HubTarget, own_program
 from ._waiting import in_thread
+from .errors import coded
 from .hub import Hub
 
 
@@ -52,6 +53,7 @@ def connect(
     )
 
 
+@coded("connect to a hub")  # its imports, too, open files
 def _connect(
     deadline: Deadline,
     socket: str | os.PathLike[str] | None,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from typing import NoReturn
 
 from ._error_codes import ERROR_CODES
@@ -84,6 +86,17 @@ def system_error(attempt: str, cause: OSError) -> CudaIpcError:
     made = error(code, f"Cannot {attempt}: {name}, {os.strerror(cause.errno or 0)}")
     made.__cause__ = cause
     return made
+
+
+@contextlib.contextmanager
+def coded(attempt: str) -> Iterator[None]:
+    """Turns errors of the operating system into those of this family."""
+    try:
+        yield
+    except CudaIpcError:  # TIMEOUT is an OSError, too
+        raise
+    except OSError as cause:
+        raise system_error(attempt, cause) from cause
 
 
 def closed(attempt: str) -> NoReturn:

@@ -20,7 +20,7 @@ from ._group.words import GAVE_UP, LEFT, GroupWords
 from ._json import encode_json, parse_json
 from ._protocol import DEFAULT_MS_PEER, LIMIT_GATHER_BYTES
 from ._waiting import in_thread, pauses
-from .errors import CudaIpcError
+from .errors import CudaIpcError, coded
 
 PEER_S = DEFAULT_MS_PEER / 1000
 #: A death is known this long after the socket closes. Without a death, the member gave up.
@@ -56,6 +56,7 @@ class Group(ClosingAwaited):
         self._closed = False
 
     @staticmethod
+    @coded("join a group")  # its imports, too, open files
     def join(
         name: str | None = None,
         *,

@@ -23,7 +23,7 @@ from .._protocol import (
     LIMIT_PEER_CLIENTS,
     LIMIT_PEER_REQUEST_BYTES,
 )
-from ..errors import CudaIpcError, system_error
+from ..errors import CudaIpcError, coded, system_error
 from .admission import Address, Admitted, admission
 from .members import Member, own_member, ranks_with_pidfd
 from .messages import encode, refusal, send_with
@@ -33,11 +33,16 @@ class GroupHost:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._claim: SocketClaim | None = None
-        self._listener = socket.socket(
-            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-        )
+        with coded(f"form {address.label}"):
+            self._listener = socket.socket(
+                socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+            )
         self._is_bound = False
-        self._wake_fd = new_bell()
+        try:
+            self._wake_fd = new_bell()
+        except BaseException:
+            self._listener.close()
+            raise
         self._changed = threading.Condition()
         self._admitted: dict[int, Admitted] = {}
         self._members: list[Member] | None = None

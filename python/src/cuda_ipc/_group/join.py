@@ -16,7 +16,7 @@ from .._deadline import Deadline, GrowingPause
 from .._fds import close_all
 from .._hub_socket import peer_of
 from .._protocol import LIMIT_FDS
-from ..errors import CudaIpcError, CudaIpcTimeout, system_error
+from ..errors import CudaIpcError, CudaIpcTimeout, coded, system_error
 from .admission import Address
 from .members import Member, member_of, own_member, ranks_with_pidfd
 from .messages import ANSWER_BYTES_MAX, decode, encode
@@ -80,9 +80,10 @@ def _connect(path: str, deadline: Deadline) -> socket.socket:
     pauses = GrowingPause(0.05)
     while True:
         deadline.check_cancelled()
-        connection = socket.socket(
-            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-        )
+        with coded(deadline.attempt):
+            connection = socket.socket(
+                socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+            )
         try:
             connection.connect(path)
             return connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import select
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._fds import close_all
-from ..errors import CudaIpcError, system_error
+from ..errors import CudaIpcError, coded, system_error
 
 _SO_PEERPIDFD = 77
 
@@ -46,7 +47,9 @@ def own_member() -> Member:
     try:
         ticks = start_ticks("self")
         found = re.fullmatch(r"pid:\[(\d+)\]", os.readlink("/proc/self/ns/pid"))
-    except OSError:
+    except OSError as cause:
+        if cause.errno in (errno.EMFILE, errno.ENFILE):
+            raise system_error("identify this process", cause) from cause
         ticks, found = None, None
     if ticks is None or found is None:
         raise CudaIpcError(
@@ -135,7 +138,13 @@ def _open_process(member: Member) -> int | None:
     except OSError as cause:
         raise system_error(f"watch process {member.pid}", cause) from cause
     # WHY after: a pidfd stays with its process, and this shows that it is the right one.
-    if start_ticks(member.pid) == member.start_ticks:
+    try:
+        with coded(f"watch process {member.pid}"):
+            is_same = start_ticks(member.pid) == member.start_ticks
+    except BaseException:
+        os.close(pidfd)
+        raise
+    if is_same:
         return pidfd
     os.close(pidfd)
     return None

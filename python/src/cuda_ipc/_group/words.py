@@ -6,6 +6,7 @@ read the values of n.
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from .._layout import Refused
@@ -45,7 +46,11 @@ class GroupWords:
     def create(size: int) -> tuple[int, GroupWords]:
         """New memory, whose descriptor the caller closes, and its words as rank 0."""
         fd = create_file(byte_length(size))
-        words = GroupWords(fd, 0, size)
+        try:
+            words = GroupWords(fd, 0, size)
+        except BaseException:
+            os.close(fd)
+            raise
         for index, value in enumerate((_MAGIC, _VERSION, size)):
             words._words.store(index, value)
         return fd, words

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from .._memory import HostAllocation, Memory, round_up
 from .._protocol import PAGE_BYTES
-from ..errors import CudaIpcError
+from ..errors import CudaIpcError, coded
 
 
+@coded("allocate memory")  # its imports, too, open files
 def allocate(device: str, byte_length: int) -> tuple[Memory, str | None, int]:
     """Memory on the device, the UUID of a GPU, and the bytes that were allocated."""
     if device == "host":

@@ -22,7 +22,7 @@ from .._ring_words import STATE
 from .._waiting import SPIN_S, Spin
 from ..channel_reader import ChannelReader, check_start
 from ..channel_writer import ChannelWriter
-from ..errors import CudaIpcError
+from ..errors import CudaIpcError, coded
 from ..shared import REQUEST_S
 from .allocation import allocate
 from .arrays import BUNDLE_ALIGNMENT, Shape
@@ -144,6 +144,7 @@ class HubChannels(HubNames):
 
         return self._open_channel(name, "read-write", wait, timeout, "writer", use)
 
+    @coded("observe a channel")  # its imports, too, open files
     def observe_channel(
         self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
     ) -> ChannelObserver:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._protocol import DEFAULT_MS_SERVICE_CLAIM
+from ..errors import coded
 from ..shared import REQUEST_S
 from .channels import HubChannels
 
@@ -20,6 +21,7 @@ _CLAIM_S = DEFAULT_MS_SERVICE_CLAIM / 1000
 
 
 class HubServices(HubChannels):
+    @coded("serve")  # its imports, too, open files
     def serve(
         self,
         name: str,
@@ -122,6 +124,7 @@ class HubServices(HubChannels):
             lambda service: service.close(),
         )
 
+    @coded("connect to a service")
     def connect_service(
         self,
         name: str,
@@ -156,6 +159,7 @@ class HubServices(HubChannels):
         self._services.add(client)
         return client
 
+    @coded("serve")
     def _serve(
         self,
         name: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..errors import coded
 from ..shared import REQUEST_S
 from .arrays import HubArrays
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 
 class HubTensors(HubArrays):
+    @coded("share an array")  # its imports, too, open files
     def share(
         self,
         name: str,

@@ -34,7 +34,11 @@ class HubTimelines(Session):
         size = TIMELINE_FILE_BYTES
         while True:
             fds = SharedFds([create_file(size)])
-            words = Words(fds.fds[0], size, writable=True)
+            try:
+                words = Words(fds.fds[0], size, writable=True)
+            except BaseException:
+                fds.close()
+                raise
             descriptor = make_descriptor(None, size, size, content)
             held = self._register(name, descriptor, fds, False, deadline, users)
             timeline = OwnedTimeline(self._link, name, held, words, 0)

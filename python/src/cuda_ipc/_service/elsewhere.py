@@ -13,7 +13,7 @@ from .._deadline import Deadline
 from .._hub_socket import peer_of
 from .._json import encode_json, parse_json
 from .._protocol import LIMIT_FAR_WORKERS, LIMIT_MESSAGE_BYTES
-from ..errors import CudaIpcError, error, system_error
+from ..errors import CudaIpcError, coded, error, system_error
 from .names import FoundOffer
 
 _LOOK_MS = 100
@@ -33,7 +33,8 @@ def ask_for_worker(
     a free worker; PEER_GONE, TIMEOUT, UNTRUSTED_PEER, INVALID_MESSAGE.
     """
     path = f"{hub_path}.bridge"
-    bridge = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+    with coded(f"connect to the bridge at {path}"):
+        bridge = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     with bridge:
         bridge.setblocking(False)
         try:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .._fds import new_bell
+from .._fds import new_bell, new_epoll
 from .._protocol import WRITER_CLOSED, WRITER_GONE
 from ..channel_message import Message
 from ..errors import CudaIpcError
@@ -109,8 +109,12 @@ class Receiver:
             link.check("receive messages")
             raise AssertionError("a link without an end has a descriptor for it")
         self._end_fd = end_fd
-        self._wake_fd = new_bell()
-        self._epoll = select.epoll()
+        with contextlib.ExitStack() as undo:
+            undo.callback(link.end_sleep)
+            self._wake_fd = new_bell()
+            undo.callback(os.close, self._wake_fd)
+            self._epoll = new_epoll()
+            undo.pop_all()
         self._epoll.register(self._wake_fd, select.EPOLLIN)
         self._epoll.register(end_fd, select.EPOLLIN)
         self._inboxes: dict[int, Inbox] = {}
