@@ -8,6 +8,7 @@ import os
 from ._deadline import Deadline, check_seconds
 from ._hub_socket import hub_socket_path, trusted_users
 from ._link import Link
+from ._patched import refuse_patched
 from ._protocol import DEFAULT_MS_CONNECT, DEFAULT_MS_RECONNECT
 from ._reach import HubTarget, own_program
 from ._waiting import in_thread
@@ -39,7 +40,7 @@ def connect(
     what is held.
 
     Raises HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED,
-    TIMEOUT; TypeError, ValueError.
+    TIMEOUT; UNSUPPORTED in a process that gevent or eventlet has patched; TypeError, ValueError.
     """
     return _connect(
         Deadline("connect to a hub", timeout),
@@ -64,6 +65,7 @@ def _connect(
     reconnect: bool,
     reconnect_timeout: float,
 ) -> Hub:
+    refuse_patched("connect to a hub")
     if program is not None and not isinstance(program, str):
         raise TypeError(f"program must be a string, not {program!r}")
     if hub_uid is not None and (isinstance(hub_uid, bool) or not isinstance(hub_uid, int)):

@@ -9,6 +9,7 @@ from .._deadline import Deadline
 from .._descriptors import check_name
 from .._fds import close_all
 from .._hub_socket import hub_socket_path, runtime_socket_path
+from .._patched import refuse_patched
 from .._protocol import LIMIT_GROUP_SIZE
 from ..groups import Group, run_pauses
 from .admission import Address
@@ -25,6 +26,7 @@ def join_group(
     size: int,
     deadline: Deadline,
 ) -> Group:
+    refuse_patched("join a group")
     for what, value, low, high in (("size", size, 1, LIMIT_GROUP_SIZE), ("rank", rank, 0, size)):
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"{what} must be an integer, not {value!r}")
