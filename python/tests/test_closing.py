@@ -135,7 +135,7 @@ def test_a_wait_does_not_begin_once_another_thread_has_closed_the_channel(hub, m
         with reader.next(LIMIT):
             for one, wait, look in (
                 (writer, writer.loan, "_reserve"),
-                (reader, reader.next, "try_next"),
+                (reader, reader.next, "_try_next"),
             ):
                 found = getattr(one, look)
 

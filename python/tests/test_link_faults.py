@@ -16,6 +16,7 @@ from conftest import LIMIT, code, ends_while_stopped, until
 
 import cuda_ipc
 from cuda_ipc import _connection
+from cuda_ipc._deadline import Deadline
 from cuda_ipc._hub import session
 
 BYTES = {"dtype": "uint8", "shape": 4}
@@ -79,19 +80,21 @@ def test_a_hub_that_is_closed_during_an_open_closes_no_other_descriptor(hub, soc
     assert found == "CLOSED"
 
 
-def test_a_create_whose_time_is_up_as_it_succeeds_closes_no_other_descriptor(hub, monkeypatch):
+def test_a_create_that_is_given_up_as_it_succeeds_closes_no_other_descriptor(hub, monkeypatch):
     files, gave_up = [], threading.Event()
+    limit = Deadline("create", None)
     settle = _connection.Connection._settle
 
     def late(self, pending, result, fds):
         if pending.op == "create":
+            limit.cancel()
             assert gave_up.wait(LIMIT)
             files.extend(os.memfd_create("of another") for _ in range(8))
         settle(self, pending, result, fds)
 
     monkeypatch.setattr(_connection.Connection, "_settle", late)
     try:
-        assert code(lambda: hub.create("late", **BYTES, timeout=0.2)) == "TIMEOUT"
+        assert code(lambda: hub.create("late", **BYTES, timeout=limit)) == "ABORTED"
         gave_up.set()
         until("the reply is settled", lambda: files)
         until("it is given back", lambda: not hub.list(prefix="late"))

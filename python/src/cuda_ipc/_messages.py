@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
+from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +48,11 @@ class Messages(ClosingAwaited):
         self._pending: Taken | None = None
         # The message that `try_next` is about to hand out.
         self._coming: Taken | None = None
+        # The thread that has used it last, and messages that the program has dropped elsewhere.
+        self._thread = 0
+        self._dropped: deque[Message] = deque()
+        # Takes what the program has dropped, instead of `drop`.
+        self.on_drop: Callable[[Message], object] | None = None
         # Both are made for the first stream.
         self._given: GivenStreams | None = None
         self._streams: ReaderStreams | None = None
@@ -69,12 +77,25 @@ class Messages(ClosingAwaited):
         Raises CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if a lossy reader holds
         too many messages.
         """
+        message = None
+        try:
+            message = self._try_next()
+            self._coming = None
+            return message
+        except BaseException:
+            self._keep(message)
+            raise
+
+    def _try_next(self) -> Message | None:
+        """As `try_next`. Keeps what it returns in `_coming`, until the caller has handed it out."""
         self._coming = None
         # As `_using`, which costs more.
         try:
-            self._user = get_ident()
+            self._user = self._thread = get_ident()
             if self._closed or self._link.forked:
                 self._refuse()
+            if self._dropped:
+                self._take_dropped()
             if self._streams is not None:
                 self._streams.look()
             taken = self._coming = self._pending
@@ -98,6 +119,9 @@ class Messages(ClosingAwaited):
                         self._use_streams().await_data(self._stream, taken)
                 taken._reader = self  # type: ignore[attr-defined]
                 self._pending = None
+                if taken.byte_length == 0 and taken.ready_at == 0:
+                    taken.hold.is_open = True
+                    self._ring.release(taken)  # it has nothing in the slot
                 return taken  # type: ignore[return-value]
         except BaseException:
             self._keep()
@@ -107,10 +131,11 @@ class Messages(ClosingAwaited):
             if self._leave_later is not None:
                 self._leave_unused()
 
-    def _keep(self) -> None:
+    def _keep(self, message: Message | None = None) -> None:
         """Keeps a message that was not handed out: of a signal, or of a stream that refused it."""
-        if self._coming is not None and not self._coming.returned:
-            self._pending = self._coming
+        coming = self._coming if message is None else message
+        if coming is not None and not coming.returned:
+            self._pending = coming
 
     def _given_stream(self, stream: object) -> Stream | None:
         """None if none was given. Raises TypeError, ValueError."""
@@ -174,6 +199,32 @@ class Messages(ClosingAwaited):
             self._user = 0
             if self._leave_later is not None:
                 self._leave_unused()
+
+    def drop(self, message: Message) -> None:
+        """Gives a message back at once if nobody uses the ring now, else soon.
+
+        WHY without a lock: a finalizer calls it, on any thread, in the middle of any call.
+        """
+        if self._closed or self._link.forked:
+            return
+        if self.on_drop is not None:
+            self.on_drop(message)
+            return
+        if self._thread != get_ident() or self._user != 0 or self._has_gpu_work:
+            self._dropped.append(message)
+            with self._waits:  # the one who waits keeps the bell open
+                if self._is_awaited and not self._closed:
+                    self._parts.bell.ring()
+            return
+        with contextlib.suppress(CudaIpcError):  # it was closed in this very moment
+            self._using("give back", lambda: self._give_back(message, None))
+
+    def _take_dropped(self) -> None:
+        while self._dropped:
+            message = self._dropped.popleft()
+            if self._stream is None and self._is_on_gpu:
+                self._parts.memory.finish()
+            self._give_back(message, self._stream)
 
     def _give_back(self, message: Message, by: Stream | None) -> None:
         """Without a stream nothing may still use the message."""

@@ -17,7 +17,7 @@ from ._protocol import (
     HEADER_SEQUENCE,
     RANK_MAX,
 )
-from ._ring_message import Taken
+from ._ring_message import Hold, Taken
 from ._ring_seat import ReaderSeat
 from ._ring_words import (
     H_PASSED_OVER,
@@ -80,6 +80,7 @@ class RingReader(ReaderSeat):
         held, page = self._held, self._page
         if held and held[-1].position >= start:
             last = held.pop()
+            last.returned = True
             self._next, self._sequence, self._gap = last.position, last.sequence, last.missed
         self.received = received
         self._at = self._header(self._next)
@@ -175,17 +176,21 @@ class RingReader(ReaderSeat):
             return None
         meta = byte + HEADER_META
         taken.meta = bytes(self._control.bytes[meta : meta + meta_bytes]) if meta_bytes else b""
-        taken.position = position
-        taken.claim = claim
-        taken.returned = False
-        taken.signal = None
+        hold = Hold()
+        hold.position = position
+        hold.claim = claim
+        hold.returned = hold.is_lent = False
+        hold.signal = None
+        hold.sequence = sequence
+        hold.missed = self._gap
+        taken.hold = hold
         taken.came = True if ready_at == 0 else None
         taken.sequence = sequence
         taken.byte_length = length
         taken.ready_at = ready_at
         taken.flags = flags
         taken.missed = self._gap
-        self._held.append(taken)
+        self._held.append(hold)
         self._gap = 0
         self._sequence = sequence + 1
         self.received += 1
@@ -223,13 +228,14 @@ class RingReader(ReaderSeat):
         Streams give slots back in the order of positions. Raises what `signal` raises; the slot
         and those after it are then given back by `retry`. The second time it does nothing.
         """
-        if taken.returned:
+        hold = taken.hold
+        if hold.returned:
             return
-        taken.returned = True
+        hold.returned = True
         if signal is not None:
-            taken.signal = signal
-        elif taken.claim >= 0:
-            self._page.store(P_CLAIMS + taken.claim, 0)
+            hold.signal = signal
+        elif hold.claim >= 0:
+            self._page.store(P_CLAIMS + hold.claim, 0)
         self.retry()
 
     def retry(self) -> None:
@@ -242,7 +248,7 @@ class RingReader(ReaderSeat):
             held.popleft()
         self._give_back()
 
-    def _give_back_by_stream(self, taken: Taken, signal: Callable[[int], object]) -> None:
+    def _give_back_by_stream(self, taken: Hold, signal: Callable[[int], object]) -> None:
         value = taken.position + 1
         signal(value)
         if taken.claim >= 0:

@@ -21,7 +21,7 @@ from ._protocol import (
     READER_LEFT,
     READY_LINES,
 )
-from ._ring_message import Taken
+from ._ring_message import Hold, Taken
 from ._ring_words import (
     ASLEEP,
     EXPELLED,
@@ -75,7 +75,7 @@ class ReaderSeat:
         self._slots = facts.slots
         self._stride = facts.header_stride // 8
         self._end = HEADERS + self._slots * self._stride
-        self._held: deque[Taken] = deque()
+        self._held: deque[Hold] = deque()
         # The sequence of the next message if none is lost, where that is known.
         self._sequence: int | None = None
         self._gap = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 
 from ._deadline import Deadline
@@ -37,4 +38,6 @@ def _why_full(ring: RingWriter, inspect: Callable[[], Mapping[int, str]]) -> str
     slowest = max(seats, key=ring.behind)
     who = inspect().get(slowest)
     named = f"reader {slowest}" + (f" ({who})" if who else "")
-    return f"{named} is {ring.behind(slowest)} messages behind"
+    is_own = who is not None and who.startswith(f"process {os.getpid()},")
+    own = "; this process itself has not released them" if is_own else ""
+    return f"{named} is {ring.behind(slowest)} messages behind{own}"

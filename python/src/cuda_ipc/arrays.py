@@ -147,7 +147,7 @@ class Array(OfProcess):
         Raises UNSUPPORTED on a GPU or without NumPy, UNSUPPORTED_DTYPE for bfloat16 and float8
         without ml_dtypes.
         """
-        memory = self._mapped("view")
+        memory = self._mapped("use")
         if memory.buffer is None:
             raise CudaIpcError(
                 "UNSUPPORTED",
@@ -157,6 +157,10 @@ class Array(OfProcess):
         dtype = numpy_dtype(self._layout.dtype)
         import numpy
 
+        if self._is_message:
+            if self._layout.dtype.typestr is not None and self.size > 0:
+                return numpy.asarray(self)  # it keeps this array, and so the message
+            self._mapped("view")
         strides = [stride * self.itemsize for stride in self.strides]
         offset = self._layout.byte_offset
         return numpy.ndarray(self.shape, dtype, memory.buffer, offset, strides)
@@ -171,18 +175,21 @@ class Array(OfProcess):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        memory, layout = self._mapped("view"), self._layout
+        memory, layout = self._mapped("use"), self._layout
         if memory.buffer is None or layout.dtype.typestr is None:
             raise AttributeError("__array_interface__ is for host memory of a dtype that NumPy has")
-        return {
+        found = {
             "version": 3,
             "shape": layout.shape,
             "typestr": layout.dtype.typestr,
             "strides": tuple(stride * self.itemsize for stride in layout.strides),
-            # The buffer, and not its address: so a view keeps it mapped.
-            "data": memory.buffer,
-            "offset": layout.byte_offset,
         }
+        if self._is_message and layout.size > 0:
+            # The address: so a view keeps this array, and with it the message.
+            self._is_lent = True
+            return {**found, "data": (memory.address + layout.byte_offset, memory.readonly)}
+        # The buffer, and not its address: so a view keeps it mapped.
+        return {**found, "data": memory.buffer, "offset": layout.byte_offset}
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -225,10 +232,19 @@ class Array(OfProcess):
 
         return capsule_of(memory, self._layout, max_version)
 
+    @property
+    def _is_message(self) -> bool:
+        """Whether it is given back when the program drops it, so that views have to keep it."""
+        return hasattr(self._handle, "lend")
+
     def _mapped(self, verb: str) -> Memory:
-        memory = self._memory
-        if memory is None or self._handle.closed:
-            raise CudaIpcError("CLOSED", f"Cannot {verb} {self._handle.name!r}: it was closed")
+        memory, handle = self._memory, self._handle
+        if memory is None or handle.closed:
+            raise CudaIpcError("CLOSED", f"Cannot {verb} {handle.name!r}: it was closed")
+        if verb == "view":
+            lend = getattr(handle, "lend", None)
+            if lend is not None:
+                lend()
         return memory
 
     def _let_go(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+from ._fds import is_finalizing
 from ._json import parse_json
 from ._protocol import FLAG_JSON
 from ._ring_message import Taken
@@ -43,8 +45,9 @@ class Message(Taken):
 
         Raises UNSUPPORTED on a GPU, CLOSED.
         """
-        if self.returned:
+        if self.closed:
             closed(f'use a message of channel "{self._reader.name}"')
+        self.lend()
         try:
             return self._data
         except AttributeError:
@@ -55,7 +58,7 @@ class Message(Taken):
     def array(self) -> Array:
         """The message as an array in place, for reading. It closes with the message."""
         reader = self._reader
-        if self.returned:
+        if self.closed:
             closed(f'use a message of channel "{reader.name}"')
         return reader._parts.arrays.array(self, self.position % reader._slots, self.own_shape)
 
@@ -69,7 +72,18 @@ class Message(Taken):
 
     @property
     def closed(self) -> bool:
-        return self.returned
+        return self.hold.returned and not getattr(self.hold, "is_open", False)
+
+    def lend(self) -> None:
+        """Notes that the program has a view. It may use that although it drops the message."""
+        self.hold.is_lent = True
+
+    def __del__(self) -> None:
+        # A message that was not taken in the end has no hold, or nobody to give it back to.
+        with contextlib.suppress(AttributeError):
+            hold = self.hold
+            if not hold.returned and not hold.is_lent and not is_finalizing():
+                self._reader.drop(self)
 
     @property
     def ready(self) -> bool:
@@ -88,6 +102,7 @@ class Message(Taken):
         context. Raises TypeError, ValueError, and the errors of the GPU.
         """
         if self.returned:
+            self.hold.is_open = False
             return
         self._reader._release(self, stream)
 

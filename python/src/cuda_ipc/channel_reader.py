@@ -82,16 +82,18 @@ class ChannelReader(Messages):
         writer lives; and as `try_next`.
         """
         # WHY: a signal before `try_next` must not keep a message that was handed out before.
-        self._coming = None
+        self._coming = message = None
         try:
-            message = self.try_next()
+            message = self._try_next()
             if message is not None:
+                self._coming = None
                 return message
             deadline = Deadline(f'read channel "{self.name}"', timeout)
             self._begin_wait()
             try:
-                message = self._spin.until(self.try_next, timeout)
+                message = self._spin.until(self._try_next, timeout)
                 if message is not None:
+                    self._coming = None
                     return message
                 for pause in self._until_news(deadline):
                     if pause is not None:
@@ -100,12 +102,13 @@ class ChannelReader(Messages):
                         hear(self._parts.bell, self._link, deadline)
                     message = self._after_sleep()
                     if message is not None:
+                        self._coming = None
                         return message
                 return None
             finally:
                 self._end_wait()
         except BaseException:
-            self._keep()
+            self._keep(message)
             raise
 
     async def next_async(self, timeout: float | None = None) -> Message | None:
@@ -113,18 +116,20 @@ class ChannelReader(Messages):
         import asyncio
 
         # WHY: a signal before `try_next` must not keep a message that was handed out before.
-        self._coming = None
+        self._coming = message = None
         try:
-            message = self.try_next()
+            message = self._try_next()
             if message is not None:
                 # Others get their turn even if messages never end.
                 await asyncio.sleep(0)
+                self._coming = None
                 return message
             deadline = Deadline(f'read channel "{self.name}"', timeout)
             self._begin_wait()
             try:
-                message = self._spin.until(self.try_next, timeout)
+                message = self._spin.until(self._try_next, timeout)
                 if message is not None:
+                    self._coming = None
                     return message
                 for pause in self._until_news(deadline):
                     if pause is not None:
@@ -133,12 +138,13 @@ class ChannelReader(Messages):
                         await hear_async(self._parts.bell, self._link, deadline)
                     message = self._after_sleep()
                     if message is not None:
+                        self._coming = None
                         return message
                 return None
             finally:
                 self._end_wait()
         except BaseException:
-            self._keep()
+            self._keep(message)
             raise
 
     def __iter__(self) -> Iterator[Message]:
@@ -230,7 +236,7 @@ class ChannelReader(Messages):
         if self._closed:
             self._refuse()
         self._ring.wake_up()
-        message = self.try_next()
+        message = self._try_next()
         if message is None and not self._ring.has_next:
             attempt = f'read channel "{self.name}"'
             if self._ring.state in (WRITER_CLOSED, WRITER_GONE):

@@ -15,7 +15,7 @@ from .._protocol import DEFAULT_MS_REQUEST, LIMIT_SERVICE_WAITING
 from ..errors import CudaIpcError
 from .claim import ClientChannels
 from .client_call import Ask, Call, Outcome, ask_of
-from .client_errors import NO_ROOM, check_may_retry, closed, failed, too_many_wait, why_unanswered
+from .client_errors import check_may_retry, closed, failed, no_room, too_many_wait, why_unanswered
 from .client_link import ClientLink
 from .closings import Closings
 from .link_choice import far_workers, least_loaded
@@ -242,8 +242,11 @@ class ServiceClient(OfProcess):
             if (link.load > 1 or is_far) and self.workers < self._plan.workers_max:
                 self._search.look_again()
             return link
-        late = deadline.timed_out(NO_ROOM) if self.workers else self._search.timed_out(deadline)
-        raise late
+        with self._lock:
+            held = sum(link.held for link in self._links)
+        if self.workers:
+            raise deadline.timed_out(no_room(held))
+        raise self._search.timed_out(deadline)
 
     # ------------------------------------------------ links
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from .._deadline import Deadline
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
     from .plan import ClientPlan
 
 
-NO_ROOM = "no worker has room for another request of this client, or its replies are not released"
+def no_room(held: int) -> str:
+    """`held` is how many replies the program has not released."""
+    if held == 0:
+        return "no worker has room for another request of this client"
+    replies = "1 reply" if held == 1 else f"{held} replies"
+    own = f"this process (process {os.getpid()})"
+    return f"{own} holds {replies} of this client that are not released"
 
 
 def closed(attempt: str) -> CudaIpcError:

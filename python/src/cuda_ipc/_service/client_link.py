@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._deadline import Deadline
+from .._ring_message import Hold
 from .._waiting import pauses
 from ..channel_message import Message
 from ..channel_slot import Slot
@@ -66,6 +67,9 @@ class ClientLink:
         self._is_leaving = False
         #: Ended, and no reply of it is held.
         self.is_settled = False
+        #: Where in the window the replies are that the program has.
+        self._positions: dict[Hold, int] = {}
+        self._replies.on_drop = self._drop
         self._inbox = Inbox(self._replies, self._lock, self._on_message, self._on_end)
 
     def start(self) -> None:
@@ -87,6 +91,11 @@ class ClientLink:
 
     def give_back(self) -> None:
         self._end_turn()
+
+    @property
+    def held(self) -> int:
+        """Replies that the program holds."""
+        return self._window.held
 
     @property
     def channel(self) -> str:
@@ -225,7 +234,12 @@ class ClientLink:
         if envelope.kind == REFUSED:
             self._is_leaving = True
         if envelope.kind == REPLY and call is not None:
-            reply = HeldReply(message, envelope, self, position)
+            reply = HeldReply(message, envelope, self)
+            if message.byte_length == 0:
+                message.hold.is_open = True
+                self._give_back(message, position)  # it has nothing in the slot
+            else:
+                self._positions[message.hold] = position
             if not call.outcome.resolve(Outcome("reply", reply)):
                 self._give_back(message, position)
         else:
@@ -241,22 +255,34 @@ class ClientLink:
         with self._lock:
             self._replies._give_back(message, None)
             self._window.given_back(position)
+            self._positions.pop(message.hold, None)
+
+    def _drop(self, message: Message) -> None:
+        """The program has dropped a reply. WHY later: see `Messages.drop`."""
+        self._receiver.call_later(lambda: self._release(message, None))
 
     def release(self, message: ServiceMessage, stream: Any) -> None:
-        reader, taken = self._replies, message._message
+        assert isinstance(message, HeldReply)
+        try:
+            self._release(message._message, stream)
+        finally:
+            message._is_released = message._message.hold not in self._positions
+            message._message.hold.is_open = False
+
+    def _release(self, taken: Message, stream: Any) -> None:
+        reader = self._replies
         by = reader._given_stream(stream) or self._stream
         if by is None and self._is_on_gpu and not taken.closed:
             reader._parts.memory.finish()
-        assert isinstance(message, HeldReply)
         with self._lock:
-            if message._is_released:
+            position = self._positions.pop(taken.hold, None)
+            if position is None:
                 return
-            message._is_released = True
             try:
                 if not self.is_settled:
                     reader._give_back(taken, by)
             finally:
-                self._window.given_back(message.position)
+                self._window.given_back(position)
         if self.open:
             self._client._on_room()
         else:

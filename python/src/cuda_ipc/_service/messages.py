@@ -154,13 +154,6 @@ class ServiceMessage:
 class HeldReply(ServiceMessage):
     """A reply in the hands of the user."""
 
-    def __init__(
-        self, message: Message, envelope: Envelope, link: MessageLink, position: int
-    ) -> None:
-        super().__init__(message, envelope, link)
-        #: Among the replies of its link.
-        self.position = position
-
 
 class ServiceRequest(ServiceMessage):
     """A request as the handler receives it."""

@@ -119,7 +119,8 @@ class Receiver:
         self._epoll.register(end_fd, select.EPOLLIN)
         self._inboxes: dict[int, Inbox] = {}
         self._calls: deque[Callable[[], object]] = deque()
-        self._lock = threading.Lock()
+        # WHY reentrant: a finalizer calls `call_later`, in the middle of any call.
+        self._lock = threading.RLock()
         self._is_closed = False
         #: Called once the time of `alarm_at` has come.
         self.on_alarm: Callable[[], object] = lambda: None
@@ -159,6 +160,13 @@ class Receiver:
                 os.eventfd_write(self._wake_fd, 1)
                 return
         work()
+
+    def call_later(self, work: Callable[[], object]) -> None:
+        """Runs work on this thread, but not within this call. After `close` it runs nothing."""
+        with self._lock:
+            if not self._is_closed:
+                self._calls.append(work)
+                os.eventfd_write(self._wake_fd, 1)
 
     def alarm(self, at: float | None) -> None:
         """Sets the alarm, in seconds of time.monotonic(), if it is earlier than the one set."""

@@ -54,6 +54,7 @@ class WorkerLink:
         self._outbox: deque[_Outgoing] = deque()
         self._turn_is_taken = False
         self._turns: deque[Promise[None]] = deque()
+        requests.on_drop = lambda _: None  # each request is given back when it was answered
         self._inbox = Inbox(requests, self.lock, self._on_message, self._on_end)
 
     def start(self) -> None:

@@ -1,0 +1,221 @@
+"""Messages and replies that the program drops without `release()` give their slots back."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+
+import pytest
+from conftest import LIMIT, code, until
+
+import cuda_ipc
+
+pytestmark = pytest.mark.usefixtures("ends_in_time")
+
+DATA = b"1234"
+
+
+@contextlib.contextmanager
+def channel(hub):
+    """A writer with two slots, and its reader."""
+    with hub.create_channel("dropped", "uint8", 4, slots=2) as writer:
+        with hub.open_channel("dropped") as reader:
+            yield writer, reader
+
+
+def is_full(writer) -> bool:
+    slot = writer.try_loan()
+    if slot is not None:
+        slot.close()
+    return slot is None
+
+
+def test_a_message_that_is_dropped_gives_its_slot_back_at_once(hub):
+    with channel(hub) as (writer, reader):
+        for value in range(10):
+            writer.send(DATA, meta=value, timeout=LIMIT)
+            assert reader.next(LIMIT).json == value
+            writer.send(DATA, meta=value, timeout=LIMIT)
+            assert reader.try_next().array.tolist() == list(DATA)
+        assert reader.received == 20
+
+
+def test_a_message_stays_while_an_array_or_a_view_of_it_is_used(hub):
+    with channel(hub) as (writer, reader):
+        numpy = pytest.importorskip("numpy")
+        for make in (
+            lambda message: message.array,
+            lambda message: message.numpy(),
+            lambda message: message.numpy()[1:3],
+            lambda message: numpy.asarray(message.array),
+        ):
+            for _ in range(2):
+                writer.send(DATA, timeout=LIMIT)
+            views = [make(reader.next(LIMIT)), make(reader.next(LIMIT))]
+            gc.collect()
+            assert is_full(writer)
+            views.clear()
+            gc.collect()
+            assert not is_full(writer)
+
+
+def test_bytes_of_a_message_that_was_dropped_stay_usable(hub):
+    with channel(hub) as (writer, reader):
+        writer.send(DATA)
+        data = reader.next(LIMIT).data
+        writer.send(b"5678")
+        gc.collect()
+        assert is_full(writer) and data == DATA
+
+
+def test_a_message_without_data_holds_nothing(hub):
+    with channel(hub) as (writer, reader):
+        held = []
+        for value in range(5):
+            with writer.loan(LIMIT) as slot:
+                slot.commit(meta=value, byte_length=0)
+            held.append(reader.next(LIMIT))
+        assert [message.json for message in held] == list(range(5))
+        assert [message.array.tolist() for message in held] == [[]] * 5
+        assert bytes(held[0].data) == b""
+
+
+def test_a_message_that_another_thread_drops_wakes_its_reader(hub):
+    with channel(hub) as (writer, reader):
+        for value in range(2):
+            writer.send(DATA, meta=value)
+        held = [reader.next(LIMIT), reader.next(LIMIT)]
+
+        def drop():
+            until("the reader waits", lambda: reader._is_awaited)
+            held.clear()
+            writer.send(DATA, meta=2, timeout=LIMIT)
+
+        thread = threading.Thread(target=drop)
+        thread.start()
+        assert reader.next(LIMIT).json == 2
+        thread.join(LIMIT)
+
+
+def test_a_message_that_is_dropped_in_a_call_of_its_reader_is_given_back_by_the_next_one(
+    hub, monkeypatch
+):
+    with channel(hub) as (writer, reader):
+        writer.send(DATA)
+        held = [reader.next(LIMIT)]
+        take = reader._ring.try_take
+
+        def dropping():
+            held.clear()
+            return take()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(reader._ring, "try_take", dropping)
+            assert reader.try_next() is None
+        writer.send(DATA, meta=1)
+        assert is_full(writer)
+        assert reader.try_next().json == 1
+        assert not is_full(writer)
+
+
+def test_a_message_that_outlives_its_reader_is_dropped_in_peace(hub):
+    with channel(hub) as (writer, reader):
+        writer.send(DATA)
+        message = reader.next(LIMIT)
+        reader.close()
+        assert message.closed
+        del message
+        gc.collect()
+
+
+def test_a_writer_whose_time_is_up_is_told_that_this_process_holds_the_messages(hub):
+    with channel(hub) as (writer, reader):
+        held = [writer.send(DATA) or reader.next(LIMIT), writer.send(DATA) or reader.next(LIMIT)]
+        with pytest.raises(TimeoutError, match="this process itself has not released"):
+            writer.loan(0.01)
+        assert len(held) == 2
+
+
+# ---------------------------------------------------------------- services
+
+
+@contextlib.contextmanager
+def client_of(hub):
+    def handler(request, reply):
+        if request.json != "meta":
+            reply.loan().data[:] = DATA
+        return {"meta": request.json}
+
+    with hub.serve("dropped", handler, request=("uint8", 4), reply=("uint8", 4)):
+        with hub.connect_service("dropped") as client:
+            yield client
+
+
+def test_replies_that_are_dropped_hold_up_no_request(hub):
+    with client_of(hub) as client:
+        for value in range(20):
+            assert client.request(DATA, meta=value, timeout=LIMIT).json == value
+            assert client.request(DATA, timeout=LIMIT).array.tolist() == list(DATA)
+        numpy = pytest.importorskip("numpy")
+        for _ in range(10):
+            assert numpy.asarray(client.request(DATA, timeout=LIMIT).array).sum() == sum(DATA)
+
+
+def test_a_reply_without_data_holds_nothing(hub):
+    with client_of(hub) as client:
+        held = [client.request(DATA, meta="meta", timeout=LIMIT) for _ in range(10)]
+        assert [reply.json for reply in held] == ["meta"] * 10
+        assert [reply.array.tolist() for reply in held] == [[]] * 10
+        for reply in held:
+            reply.release()
+            assert reply.closed
+
+
+def test_a_request_whose_time_is_up_is_told_how_many_replies_this_process_holds(hub):
+    with client_of(hub) as client:
+        held = [client.request(DATA, timeout=LIMIT)]
+        link = next(iter(client._links))
+        while link._window.can_send:
+            held.append(client.request(DATA, timeout=LIMIT))
+        told = rf"this process \(process \d+\) holds {len(held)} replies"
+        with pytest.raises(TimeoutError, match=told):
+            client.request(DATA, timeout=0.01)
+        view = held[-1].array
+        held.clear()
+        client.request(DATA, timeout=LIMIT).release()
+        assert view.tolist() == list(DATA)
+
+
+def test_a_reply_that_is_dropped_by_a_collection_of_garbage_within_a_call_is_given_back(
+    hub, monkeypatch
+):
+    with client_of(hub) as client:
+
+        class Cycle:
+            def __init__(self, reply):
+                self.reply, self.itself = reply, self
+
+        garbage = [Cycle(client.request(DATA, timeout=LIMIT))]
+        link = next(iter(client._links))
+        send = link.send
+
+        def collecting(*given):
+            garbage.clear()
+            with link._lock:
+                gc.collect()
+            return send(*given)
+
+        monkeypatch.setattr(link, "send", collecting)
+        client.request(DATA, timeout=LIMIT).release()
+        until("it is given back", lambda: link.held == 0)
+
+
+def test_a_reply_that_outlives_its_client_is_dropped_in_peace(hub):
+    with client_of(hub) as client:
+        reply = client.request(DATA, timeout=LIMIT)
+        client.close()
+        assert code(lambda: reply.array) == "CLOSED"
+        del reply
+        gc.collect()
+        assert isinstance(hub, cuda_ipc.Hub)
