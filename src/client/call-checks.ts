@@ -77,7 +77,7 @@ type Layout = Omit<ArrayOptions<DType>, "mechanism">;
 const arrayChecks = { dtype: aDType, shape: checkShape } as const;
 
 function aReplace(option: string, value: unknown): void {
-  checkOneOf(option, value as boolean, [true, false, "any-kind"]);
+  checkOneOf(option, value as boolean, [true, false, "any"]);
 }
 
 const createChecks = {

@@ -42,9 +42,9 @@ export interface ReplaceOptions {
   /**
    * Takes the name over from an older object when the new one is published. The name is never free
    * in between, and holders of the older object keep it. With `true` the older object must be of
-   * the same kind (array, bundle, channel or timeline), with `any-kind` it need not.
+   * the same kind (array, bundle, channel or timeline), with `any` it need not.
    */
-  readonly replace?: boolean | "any-kind" | undefined;
+  readonly replace?: boolean | "any" | undefined;
 }
 
 export interface CreateOptions extends WaitOptions, ReplaceOptions {

@@ -37,10 +37,10 @@ export type Sharing = v.InferOutput<typeof sharingSchema>;
 export const PRIVATE: Sharing = { with: "private", access: "read" };
 
 /**
- * What a new object may take its name from: an object of its own kind, of any kind, or only the one
- * with this number.
+ * What a new object may take its name from: an object of its own kind (true), of any kind, or only
+ * the one with this number.
  */
-export const replaceSchema = v.union([v.picklist(["same-kind", "any-kind"]), positive]);
+export const replaceSchema = v.union([v.literal(true), v.literal("any"), positive]);
 
 export type Replace = v.InferOutput<typeof replaceSchema>;
 

@@ -147,7 +147,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: hostBundle(3, 200) },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: timelineDescriptor },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: gpuArray },
-  ...(["same-kind", "any-kind", 7] as const).map((replace) => ({
+  ...([true, "any", 7] as const).map((replace) => ({
     ...head,
     op: "create" as const,
     ...sharedFrame,

@@ -17,7 +17,6 @@ import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { ChannelRole } from "../../wire/channel-content.js";
 import type { Descriptor, DescriptorContent, ReplicaOf } from "../../wire/descriptor.js";
-import type { Replace } from "../../wire/messages.js";
 import { checkName } from "../../wire/names.js";
 import { sharingOf } from "../call-checks.js";
 import { operations } from "../client-diagnostics.js";
@@ -128,7 +127,7 @@ export class HubObjects {
         lifetime: options.lifetime ?? "held",
         descriptor,
         ...(sharing === undefined ? {} : { sharing }),
-        ...replaceOf(options.replace),
+        ...(options.replace ? { replace: options.replace } : {}),
       };
       const fds = memory.bring();
       try {
@@ -277,9 +276,4 @@ export class HubObjects {
       return buffer;
     });
   }
-}
-
-function replaceOf(replace: NewObjectOptions["replace"]): { readonly replace?: Replace } {
-  if (replace === undefined || replace === false) return {};
-  return { replace: replace === true ? "same-kind" : replace };
 }

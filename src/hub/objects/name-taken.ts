@@ -31,11 +31,11 @@ export function checkMayReplace<Fd>(
   if (typeof replace === "number" && found.id !== replace) throw nameTaken(attempt, found, peer);
   checkMayManage(found, peer, "replace");
   const foundKind = found.descriptor.content.kind;
-  if (replace !== "same-kind" || foundKind === kind) return;
+  if (replace !== true || foundKind === kind) return;
   throw new CudaIpcError(
     "WRONG_KIND",
     `Cannot ${attempt}: it is of kind ${foundKind}, the new object of kind ${kind}. ` +
-      'Remove it first, or allow it with the value "any-kind" of `replace`.',
+      'Remove it first, or allow it with the value "any" of `replace`.',
   );
 }
 

@@ -62,9 +62,9 @@ describe("an object that replaces another one", () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const makers = {
-      bundle: (replace: boolean | "any-kind") => hub.createBundle("x", { w: layout }, { replace }),
-      channel: (replace: boolean | "any-kind") => hub.createChannel("x", { ...layout, replace }),
-      timeline: (replace: boolean | "any-kind") => hub.createTimeline("x", { replace }),
+      bundle: (replace: boolean | "any") => hub.createBundle("x", { w: layout }, { replace }),
+      channel: (replace: boolean | "any") => hub.createChannel("x", { ...layout, replace }),
+      timeline: (replace: boolean | "any") => hub.createTimeline("x", { replace }),
     };
     for (const [kind, make] of Object.entries(makers)) {
       using _array = await hub.put("x", Uint8Array.of(1));
@@ -74,14 +74,14 @@ describe("an object that replaces another one", () => {
           `^Cannot replace "x": it is of kind array, the new object of kind ${kind}`,
         ),
       });
-      using made = await make("any-kind");
+      using made = await make("any");
       if ("publish" in made) await made.publish();
       assert.equal((await hub.inspect("x")).object.descriptor.content.kind, kind);
     }
     using _first = await hub.createTimeline("x");
     using again = await hub.createTimeline("x", { replace: true });
     assert.equal(again.value, 0n);
-    await assert.rejects(hub.put("x", Uint8Array.of(1), { replace: "yes" as "any-kind" }), {
+    await assert.rejects(hub.put("x", Uint8Array.of(1), { replace: "yes" as "any" }), {
       name: "TypeError",
     });
   });

@@ -202,7 +202,7 @@ function create(id: number, around: Surroundings): Packet {
 }
 
 function replaced(random: Random): Replace {
-  const kind = random.pick(["same-kind", "any-kind"] as const);
+  const kind = random.pick([true, "any"] as const);
   return random.chance(0.1) ? 1 + random.below(1000) : kind;
 }
 

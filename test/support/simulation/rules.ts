@@ -274,7 +274,7 @@ function whyNotReplaced(
   if (typeof replace === "number" && found.id !== replace) return "NAME_TAKEN";
   if (!mayManage(found, session)) return "PERMISSION_DENIED";
   const sameKind = found.descriptor.content.kind === content.kind;
-  return replace === "same-kind" && !sameKind ? "WRONG_KIND" : undefined;
+  return replace === true && !sameKind ? "WRONG_KIND" : undefined;
 }
 
 function publish(event: Event, session: ModelSession, message: RequestOf<"publish">) {
