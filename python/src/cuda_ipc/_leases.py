@@ -22,15 +22,18 @@ class HeldLease:
         "_link",
         "access",
         "created",
+        "dropped",
         "fds",
         "is_drained",
         "is_part",
         "lasts_with_memory",
         "lease",
+        "named",
         "object",
         "on_goodbye",
         "on_lost",
         "owned",
+        "pinned",
         "role",
     )
 
@@ -54,8 +57,13 @@ class HeldLease:
         self.on_lost: Callable[[], object] | None = None
         # Called before the hub is told to end all leases.
         self.on_goodbye: Callable[[], object] | None = None
-        # What this process has created is kept here until it is closed. Otherwise a name would go
-        # as soon as the program lets go of what `put` returned.
+        # The name of an object of this process, and whether it stays without this lease.
+        self.named: str | None = None
+        self.pinned = False
+        # The program has let go of the handle. The lease stays as long as it keeps the name.
+        self.dropped = False
+        # Channels, timelines and shared tensors of this process are kept here until they are
+        # closed. Otherwise they would end as soon as the program lets go of the handle.
         self.created: object = None
         # Memory of this process that only it keeps alive. It stays until no other process has a
         # lease: the hub is asked for that once, when this lease is released.

@@ -112,6 +112,25 @@ class Link(LinkThread):
         held.created = None
         held.fds.close()
 
+    def has_named(self, held: HeldLease) -> None:
+        """The object has its name now. An earlier one of this client has lost it."""
+        if held.named is not None:
+            self.has_unnamed(held.named)
+            self._named[held.named] = held
+
+    def has_unnamed(self, name: str) -> None:
+        """This client's object of this name has lost it, and ends if the program has let go."""
+        earlier = self._named.pop(name, None)
+        if earlier is not None and earlier.dropped:
+            self.release(earlier)
+
+    def keeps_name(self, held: HeldLease) -> bool:
+        """Whether a lease whose handle the program has let go of must stay, to keep a name."""
+        if held.named is None or held.pinned or self._named.get(held.named) is not held:
+            return False
+        held.dropped = True
+        return True
+
     def check(self, attempt: str) -> None:
         if self.ended is not None:
             raise type(self.ended)(self.ended.code, f"Cannot {attempt}: {self.ended.message}")

@@ -40,6 +40,8 @@ class LinkThread:
         self._reconnect_timeout = reconnect_timeout
         self._changed = threading.Condition()
         self._leases: dict[int, HeldLease] = {}
+        #: By name, the objects of this client that have their name.
+        self._named: dict[str, HeldLease] = {}
         self._ready = True
         self._search: Deadline | None = None
         self._found = "none listens there"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ._descriptors import check_name, make_descriptor
 from ._fds import SharedFds
@@ -69,6 +69,7 @@ class Wanted(NamedTuple):
     copy: bool
     pinned: bool
     sharing: Mapping[str, Any] | None
+    replace: bool | Literal["any"] = False
 
 
 def share(
@@ -95,7 +96,9 @@ def share(
         handle = None if owned is None else owned.handle
         length = exported.length
         descriptor = make_descriptor(exported.uuid, length, length, content, handle)
-        held = hub._register(name, descriptor, fds.share(), wanted.pinned, deadline, users)
+        held = hub._register(
+            name, descriptor, fds.share(), wanted.pinned, deadline, users, wanted.replace
+        )
     finally:
         fds.close()
     held.owned = owned
@@ -112,7 +115,8 @@ def _published(
     except BaseException:
         made.close()
         raise
-    return hub._keep(made, held)
+    # Without a copy it is the program's memory, which must stay as it is while others read it.
+    return hub._keep(made, held if made.why is None else None)
 
 
 def _exported(source: Foreign, wanted: Wanted) -> _Exported | str:
@@ -204,6 +208,7 @@ def _copied(
         layout.shape,
         device=device,
         pinned=wanted.pinned,
+        replace=wanted.replace,
         sharing=wanted.sharing,
         timeout=deadline.remaining,
     )

@@ -72,6 +72,7 @@ class _Lease(OfProcess):
             if not self._held.is_held:
                 raise CudaIpcError("HUB_GONE", f"Cannot {attempt}: the hub has lost it")
             self._link.request("publish", {"object": self._held.object}, deadline)
+            self._link.has_named(self._held)
         except CudaIpcError as refused:
             if not self.closed:
                 raise
@@ -92,7 +93,12 @@ class _Lease(OfProcess):
         self.close()
 
     def __del__(self) -> None:
-        if not is_finalizing():
+        if is_finalizing() or self._state is None or self._state.closed:
+            return
+        if self._link.keeps_name(self._held):
+            self._state.closed = True
+            self._let_go()
+        else:
             self.close()
 
 

@@ -17,10 +17,9 @@ from .._descriptors import (
 from .._fds import SharedFds
 from .._layout import Layout, Refused, checked_layout, packed_layout
 from .._memory import Memory, round_up
-from ..errors import CudaIpcError
 from ..shared import REQUEST_S, Access, SharedArray, SharedBundle, private_copy
 from .allocation import allocate
-from .session import Opened, Session
+from .session import Opened, Replace, Session, check_replace
 from .sharing import checked_sharing
 
 Shape = int | Sequence[int]
@@ -37,24 +36,33 @@ class HubArrays(Session):
         *,
         device: str = "host",
         pinned: bool = False,
+        replace: Replace = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
         """New memory for one array, all zero on the host. Fill it, then `publish()`.
 
-        The hub keeps it until `close()`, also if the program lets go of the object.
+        The name stays until `close()`, even if the program lets go of the published object. Then
+        it ends once another object of this client has the name.
 
         `dtype` is a name such as "float32", or a dtype of NumPy or PyTorch. `shape` is in elements.
         `device` is "host" or "cuda:N". A `pinned` array stays until it is removed; another one
         ends with its last lease. `sharing` names the users who may open it beside yours and root:
         `{"with": "group"}` those of this process's group, `{"with": "all"}` all that the hub
-        serves; with `"access": "read-write"` also for writing. Raises NAME_TAKEN, INVALID_NAME,
-        UNSUPPORTED_DTYPE, OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT.
+        serves; with `"access": "read-write"` also for writing.
+
+        With `replace` an older object of this name keeps it until `publish()`, which passes the
+        name on. It is never free in between, and who has the old object keeps it. `True` replaces
+        an object of the same kind, and raises WRONG_KIND for any other; "any" replaces any object.
+
+        Raises NAME_TAKEN, INVALID_NAME, UNSUPPORTED_DTYPE, OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT;
+        PERMISSION_DENIED if another user owns the older object.
         """
+        check_replace(replace)
         layout, users = packed_layout(dtype, shape), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         given = allocate(device, layout.nbytes)
-        return self._named(name, layout, given, pinned, users, deadline)
+        return self._named(name, layout, given, pinned, users, deadline, replace)
 
     def put(
         self,
@@ -65,7 +73,7 @@ class HubArrays(Session):
         shape: Shape | None = None,
         device: str = "host",
         pinned: bool = False,
-        replace: bool = False,
+        replace: Replace = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
@@ -73,21 +81,17 @@ class HubArrays(Session):
 
         `data` is an array on the host (NumPy, PyTorch, anything with a buffer), or bytes with
         `dtype` and `shape`. A `shape` alone arranges its elements anew. With `replace` an older
-        object of this name keeps it until `data` is copied. The name is free for a moment in
-        between; an `open` waits then. Raises as `create`; NOT_OWNER if another user owns the older
-        object; TypeError, ValueError.
+        object of this name keeps it until `data` is copied. Raises as `create`; TypeError,
+        ValueError.
         """
+        check_replace(replace)
         found, lengths, view = data_of(data, dtype, shape)
         layout, users = packed_layout(found, lengths), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         given = allocate(device, layout.nbytes)
-        if replace:
-            given[0].write(0, view)
-            self._remove_if_there(name, deadline)
-        array = self._named(name, layout, given, pinned, users, deadline)
+        array = self._named(name, layout, given, pinned, users, deadline, replace)
         try:
-            if not replace:  # the name is taken before anything is copied
-                array.write(view)
+            array.write(view)
             array.publish(deadline.remaining)
         except BaseException:
             array.close()
@@ -102,20 +106,15 @@ class HubArrays(Session):
         pinned: bool,
         users: dict[str, str] | None,
         deadline: Deadline,
+        replace: Replace,
     ) -> SharedArray:
         """An array in this new memory, which is not published yet."""
         memory, uuid, allocated = given
         content = {"kind": "array", "array": layout.spec()}
         descriptor = make_descriptor(uuid, layout.nbytes, allocated, content)
-        held = self._register(name, descriptor, SharedFds(memory.fds()), pinned, deadline, users)
-        return self._keep(SharedArray(self._link, name, held, memory, layout), held)
-
-    def _remove_if_there(self, name: str, deadline: Deadline) -> None:
-        try:
-            self._link.request("remove", {"name": name}, deadline)
-        except CudaIpcError as wrong:
-            if wrong.code != "NOT_FOUND":
-                raise
+        fds = SharedFds(memory.fds())
+        held = self._register(name, descriptor, fds, pinned, deadline, users, replace)
+        return self._keep(SharedArray(self._link, name, held, memory, layout))
 
     def open(
         self,
@@ -171,13 +170,15 @@ class HubArrays(Session):
         *,
         device: str = "host",
         pinned: bool = False,
+        replace: Replace = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedBundle:
         """New memory for many arrays, given as `{name: (dtype, shape)}`. Fill, then `publish()`.
 
-        The values of `metadata` are strings. Raises as `create`.
+        The values of `metadata` are strings. `replace` is as for `create`. Raises as `create`.
         """
+        check_replace(replace)
         metadata, users = _checked_metadata(metadata), checked_sharing(sharing)
         layouts: dict[str, Layout] = {}
         end = 0
@@ -192,8 +193,8 @@ class HubArrays(Session):
         content = {"kind": "bundle", "arrayCount": len(layouts), "indexByteLength": length}
         descriptor = make_descriptor(uuid, end, allocated, content)
         fds = SharedFds([*memory.fds(), index])
-        held = self._register(name, descriptor, fds, pinned, deadline, users)
-        return self._keep(SharedBundle(self._link, name, held, memory, layouts, metadata), held)
+        held = self._register(name, descriptor, fds, pinned, deadline, users, replace)
+        return self._keep(SharedBundle(self._link, name, held, memory, layouts, metadata))
 
     def open_bundle(
         self,

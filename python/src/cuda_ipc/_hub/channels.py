@@ -27,7 +27,7 @@ from ..shared import REQUEST_S
 from .allocation import allocate
 from .arrays import BUNDLE_ALIGNMENT, Shape
 from .names import HubNames
-from .session import Opened
+from .session import Opened, Replace, check_replace
 from .sharing import checked_sharing
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class HubChannels(HubNames):
         when_writer_gone: str = "end",
         device: str = "host",
         pinned: bool = False,
+        replace: Replace = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> ChannelWriter:
@@ -57,8 +58,10 @@ class HubChannels(HubNames):
 
         `shape`, in elements, is that of the largest message. `when_full` is "wait", "drop-oldest",
         "drop-newest" or "error". `when_writer_gone` is "end", or "wait" for a process that calls
-        `resume_channel`. Raises as `create`.
+        `resume_channel`. With `replace` it takes over the name of an older channel, as `create`
+        does. Readers of the older one keep it. Raises as `create`.
         """
+        check_replace(replace)
         users = checked_sharing(sharing)
         alignment = 64 if device == "host" else BUNDLE_ALIGNMENT
         facts = new_facts(
@@ -71,7 +74,7 @@ class HubChannels(HubNames):
             parts, fds = WriterParts.create(facts, memory)
             descriptor = make_descriptor(uuid, size, allocated, facts.content())
             try:
-                held = self._register(name, descriptor, fds, pinned, deadline, users)
+                held = self._register(name, descriptor, fds, pinned, deadline, users, replace)
             except BaseException:
                 parts.close()
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from .._connection import Result
 from .._deadline import Deadline
@@ -19,6 +19,12 @@ from .._waiting import in_thread
 from ..errors import CudaIpcError
 
 T = TypeVar("T")
+Replace = bool | Literal["any"]
+
+
+def check_replace(replace: object) -> None:
+    if not isinstance(replace, bool) and replace != "any":
+        raise ValueError(f'replace must be True, False or "any", not {replace!r}')
 
 
 class Opened:
@@ -79,6 +85,7 @@ class Session:
         pinned: bool,
         deadline: Deadline,
         sharing: dict[str, Any] | None = None,
+        replace: Replace = False,
     ) -> HeldLease:
         """Takes over the descriptors."""
         fields: dict[str, Any] = {
@@ -88,6 +95,8 @@ class Session:
         }
         if sharing is not None:
             fields["sharing"] = sharing
+        if replace:
+            fields["replace"] = replace
 
         def keep(result: Result, _: tuple[int, ...]) -> HeldLease:
             number = checked_number(result, "object")
@@ -95,6 +104,8 @@ class Session:
             owned = fds.share()
             try:
                 held = HeldLease(self._link, number, lease, "owner", owned)
+                held.named = name
+                held.pinned = pinned
                 self._link.hold(held)
             except BaseException:
                 owned.close()

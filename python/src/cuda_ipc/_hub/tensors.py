@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import coded
 from ..shared import REQUEST_S
 from .arrays import HubArrays
+from .session import Replace, check_replace
 
 if TYPE_CHECKING:
     from .._sharing import SharedTensor
@@ -22,6 +23,7 @@ class HubTensors(HubArrays):
         *,
         copy: bool = False,
         pinned: bool = False,
+        replace: Replace = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedTensor:
@@ -35,9 +37,12 @@ class HubTensors(HubArrays):
         tensor is kept until `close()` and until no other process has it open. With `copy`, the
         values are copied all the same: the copy outlives this process while others have it open.
 
+        With `replace` it takes over the name of an older array, as `create` does.
+
         Raises UNSUPPORTED for a tensor that requires grad, is sparse or lies on no CPU and no CUDA
         device; TypeError for what is no array; and as `create`.
         """
+        check_replace(replace)
         from .._sharing import Wanted, share
 
-        return share(self, name, tensor, Wanted(copy, pinned, sharing), timeout)
+        return share(self, name, tensor, Wanted(copy, pinned, sharing, replace), timeout)

@@ -12,7 +12,7 @@ from .._protocol import LINE_BYTES, POISON
 from .._words import Words
 from ..shared import REQUEST_S
 from ..timelines import TIMELINE_FILE_BYTES, OwnedTimeline, Timeline
-from .session import Opened, Session
+from .session import Opened, Replace, Session, check_replace
 from .sharing import checked_sharing
 
 
@@ -21,13 +21,16 @@ class HubTimelines(Session):
         self,
         name: str,
         *,
+        replace: Replace = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> OwnedTimeline:
         """A timeline of this process, at 0. It is published at once. Raises as `create`.
 
-        Its owner alone signals it, so `sharing` gives others access for reading alone.
+        Its owner alone signals it, so `sharing` gives others access for reading alone. With
+        `replace` it takes over the name of an older timeline, as `create` does.
         """
+        check_replace(replace)
         users = checked_sharing(sharing, of_timeline=True)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         content = {"kind": "timeline", "byteOffset": 0}
@@ -40,7 +43,7 @@ class HubTimelines(Session):
                 fds.close()
                 raise
             descriptor = make_descriptor(None, size, size, content)
-            held = self._register(name, descriptor, fds, False, deadline, users)
+            held = self._register(name, descriptor, fds, False, deadline, users, replace)
             timeline = OwnedTimeline(self._link, name, held, words, 0)
             self._publish(held, timeline, deadline)
             # The answer to the first request may have been lost. Then the hub has ended this line.
