@@ -24,6 +24,7 @@ import { openLatency } from "./open-latency.js";
 import { putThroughput } from "./put-throughput.js";
 import { fullScale, pythonFrameworks } from "./python-frameworks.js";
 import { pythonPackage } from "./python-package.js";
+import { replaceCost } from "./replace.js";
 import { sideBySide } from "./side-by-side.js";
 
 const GiB = 1024 ** 3;
@@ -48,6 +49,7 @@ const names = [
   "open",
   "c-client",
   "put",
+  "replace",
   ...benchmarks.map(({ name }) => name),
   ...channelSections(values.device).map(({ key }) => key),
   "hub-scale",
@@ -97,6 +99,7 @@ await section("import", "Import", importTime);
 await section("open", `Open by name on ${name}`, () => openLatency(name));
 await section("c-client", `The client in C on ${name}`, () => cClient(name));
 await section("put", `Put into ${name}`, () => putThroughput(name, Number(values["put-bytes"])));
+await section("replace", `Put with replace on ${name}`, () => replaceCost(name));
 
 const compared = benchmarks.filter((it) => isWanted(it.name));
 if (compared.length > 0) {

@@ -158,7 +158,7 @@ class SharedBundle(_Lease, Mapping[str, Array]):
             raise CudaIpcError("CLOSED", f'Cannot use bundle "{self.name}": it was closed')
         if self.copies is not None:
             if name not in self.copies:
-                self.copies[name] = private_copy(self._memory, layout)
+                self.copies[name] = private_copy(memory, layout)
             return Array(self, *self.copies[name])
         # WHY not kept: an array that is in use keeps the bundle open, and not the other way round.
         return Array(self, memory, layout)
