@@ -186,9 +186,20 @@ typedef struct cuda_ipc_timeline cuda_ipc_timeline;
 /* Makes a timeline at 0 and publishes it. */
 cuda_ipc_timeline *cuda_ipc_timeline_create(cuda_ipc_hub *hub, const char *name,
                                             cuda_ipc_error *error);
+/* The same, but when its owner has closed it or is gone, it waits for the next owner. It stays until
+ * somebody removes it. */
+cuda_ipc_timeline *cuda_ipc_timeline_create_resumable(cuda_ipc_hub *hub, const char *name,
+                                                      cuda_ipc_error *error);
 cuda_ipc_timeline *cuda_ipc_timeline_open(cuda_ipc_hub *hub, const char *name, int64_t timeout_ms,
                                           cuda_ipc_error *error);
+/* Becomes the next owner of such a timeline, which continues at its value. IN_USE if it has an
+ * owner, READ_ONLY if it was not made for several. */
+cuda_ipc_timeline *cuda_ipc_timeline_resume(cuda_ipc_hub *hub, const char *name,
+                                            int64_t timeout_ms, cuda_ipc_error *error);
+/* The value reached. -1 if nobody signals it any more: it ended, or waits for its next owner. */
 int64_t cuda_ipc_timeline_value(const cuda_ipc_timeline *timeline);
+/* The value reached, even if nobody signals it any more. */
+int64_t cuda_ipc_timeline_last_value(const cuda_ipc_timeline *timeline);
 /* Only its maker signals, and only larger numbers. */
 int cuda_ipc_timeline_signal(cuda_ipc_timeline *timeline, int64_t value, cuda_ipc_error *error);
 /* Waits until the value is reached. PEER_GONE if the timeline ended before. */

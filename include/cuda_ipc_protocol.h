@@ -77,10 +77,12 @@
 struct cuda_ipc_line {
   int64_t value;
   int64_t final;
-  uint8_t unused_16[48];
+  int64_t awaited;
+  uint8_t unused_24[40];
 };
 _Static_assert(offsetof(struct cuda_ipc_line, value) == 0, "value");
 _Static_assert(offsetof(struct cuda_ipc_line, final) == 8, "final");
+_Static_assert(offsetof(struct cuda_ipc_line, awaited) == 16, "awaited");
 _Static_assert(sizeof(struct cuda_ipc_line) == 64, "cuda_ipc_line");
 
 struct cuda_ipc_control {

@@ -59,7 +59,8 @@ export type {
 export type { FileFormat } from "./files/file-format.js";
 export { type ArrayOptions, DeviceArray } from "./gpu/arrays/device-array.js";
 export { Device } from "./gpu/device.js";
-export type { ImportedTimeline, Timeline, TimelineWaitOptions } from "./gpu/order/timeline.js";
+export type { TimelineWaitOptions } from "./gpu/order/any-timeline.js";
+export type { ImportedTimeline, Timeline } from "./gpu/order/timeline.js";
 export type { Holder, HubStatus, ObjectSummary } from "./wire/messages.js";
 
 checkRuntime();

@@ -5,8 +5,9 @@
  */
 
 import { Device } from "../../src/gpu/device.js";
+import type { AnyTimeline } from "../../src/gpu/order/any-timeline.js";
 import type { Stream } from "../../src/gpu/order/stream.js";
-import type { AnyTimeline, ImportedTimeline, Timeline } from "../../src/gpu/order/timeline.js";
+import type { ImportedTimeline, Timeline } from "../../src/gpu/order/timeline.js";
 import { OwnedFd } from "../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../src/os/seqpacket.js";
 

@@ -1701,6 +1701,7 @@ struct cuda_ipc_timeline {
   struct cuda_ipc_lease lease;
   struct cuda_ipc_line *line;
   bool is_own;
+  bool awaits_owner; /* closing it does not end it */
 };
 
 static int64_t value_of(const struct cuda_ipc_line *line, bool *ended) {
@@ -1716,16 +1717,17 @@ static void end_line(struct cuda_ipc_line *line) {
   STORE(&line->value, CUDA_IPC_POISON);
 }
 
-cuda_ipc_timeline *cuda_ipc_timeline_create(cuda_ipc_hub *hub, const char *name,
-                                            cuda_ipc_error *error) {
+static cuda_ipc_timeline *create_timeline(cuda_ipc_hub *hub, const char *name, bool awaits_owner,
+                                          cuda_ipc_error *error) {
   struct location location = {.byte_length = CUDA_IPC_LINE_BYTES};
   struct memory memory;
   int fd;
   cuda_ipc_timeline *timeline = calloc(1, sizeof *timeline);
   if (timeline == NULL) return fail(error, "OUT_OF_MEMORY", "No memory for a timeline"), NULL;
   if (create_memory(&memory, &location, NULL, &fd, name, error) != 0) return free(timeline), NULL;
-  begin_create(hub, name, false, &location);
-  add(&hub->sent, "{\"kind\":\"timeline\",\"byteOffset\":0}");
+  begin_create(hub, name, awaits_owner, &location);
+  add(&hub->sent, "{\"kind\":\"timeline\",\"byteOffset\":0%s}",
+      awaits_owner ? ",\"whenOwnerGone\":\"wait\"" : "");
   int status = finish_create(hub, name, &fd, 1, &timeline->lease, error);
   close(fd);
   if (status != 0) {
@@ -1735,18 +1737,30 @@ cuda_ipc_timeline *cuda_ipc_timeline_create(cuda_ipc_hub *hub, const char *name,
   timeline->lease.memory = memory;
   timeline->line = (struct cuda_ipc_line *)memory.cpu;
   timeline->is_own = true;
+  timeline->awaits_owner = awaits_owner;
   if (publish(&timeline->lease, error) == 0) return timeline;
   cuda_ipc_timeline_close(timeline);
   return NULL;
 }
 
-cuda_ipc_timeline *cuda_ipc_timeline_open(cuda_ipc_hub *hub, const char *name, int64_t timeout_ms,
-                                          cuda_ipc_error *error) {
+cuda_ipc_timeline *cuda_ipc_timeline_create(cuda_ipc_hub *hub, const char *name,
+                                            cuda_ipc_error *error) {
+  return create_timeline(hub, name, false, error);
+}
+
+cuda_ipc_timeline *cuda_ipc_timeline_create_resumable(cuda_ipc_hub *hub, const char *name,
+                                                      cuda_ipc_error *error) {
+  return create_timeline(hub, name, true, error);
+}
+
+static cuda_ipc_timeline *open_timeline(cuda_ipc_hub *hub, const char *name, bool as_owner,
+                                        int64_t timeout_ms, cuda_ipc_error *error) {
   struct location location;
   int64_t offset;
   cuda_ipc_timeline *timeline = calloc(1, sizeof *timeline);
   if (timeline == NULL) return fail(error, "OUT_OF_MEMORY", "No memory for a timeline"), NULL;
-  if (open_object(hub, name, CUDA_IPC_READ, NULL, timeout_ms, &timeline->lease, error) != 0)
+  if (open_object(hub, name, as_owner ? CUDA_IPC_READ_WRITE : CUDA_IPC_READ,
+                  as_owner ? "writer" : NULL, timeout_ms, &timeline->lease, error) != 0)
     return free(timeline), NULL;
   int content = read_content(hub, name, "timeline", 1, &location, error), status = -1;
   if (content < 0) status = -1;
@@ -1754,17 +1768,36 @@ cuda_ipc_timeline *cuda_ipc_timeline_open(cuda_ipc_hub *hub, const char *name, i
                                  location.byte_length - CUDA_IPC_LINE_BYTES, &offset) ||
            offset % CUDA_IPC_LINE_BYTES != 0)
     fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its line leaves its memory", name);
-  else status = map_location(&timeline->lease.memory, &location, hub->fds[0], true, name, error);
+  else
+    status = map_location(&timeline->lease.memory, &location, hub->fds[0], !as_owner, name, error);
   close_received(hub);
   if (status == 0) {
     timeline->line = (struct cuda_ipc_line *)(timeline->lease.memory.cpu + offset);
+    timeline->is_own = timeline->awaits_owner = as_owner;
+    if (as_owner) STORE(&timeline->line->awaited, 0);
     return timeline;
   }
   end_lease(&timeline->lease);
   return free(timeline), NULL;
 }
 
+cuda_ipc_timeline *cuda_ipc_timeline_open(cuda_ipc_hub *hub, const char *name, int64_t timeout_ms,
+                                          cuda_ipc_error *error) {
+  return open_timeline(hub, name, false, timeout_ms, error);
+}
+
+cuda_ipc_timeline *cuda_ipc_timeline_resume(cuda_ipc_hub *hub, const char *name,
+                                            int64_t timeout_ms, cuda_ipc_error *error) {
+  return open_timeline(hub, name, true, timeout_ms, error);
+}
+
 int64_t cuda_ipc_timeline_value(const cuda_ipc_timeline *timeline) {
+  bool ended;
+  int64_t value = value_of(timeline->line, &ended);
+  return ended || LOAD(&timeline->line->awaited) != 0 ? -1 : value;
+}
+
+int64_t cuda_ipc_timeline_last_value(const cuda_ipc_timeline *timeline) {
   bool ended;
   return value_of(timeline->line, &ended);
 }
@@ -1804,7 +1837,7 @@ int cuda_ipc_timeline_wait(cuda_ipc_timeline *timeline, int64_t value, int64_t t
                            cuda_ipc_error *error) {
   const char *name = timeline->lease.name;
   int reached = wait_for_line(timeline->lease.hub, timeline->line, value, deadline_in(timeout_ms));
-  long long now = (long long)cuda_ipc_timeline_value(timeline), wanted = (long long)value;
+  long long now = (long long)cuda_ipc_timeline_last_value(timeline), wanted = (long long)value;
   if (reached > 0) return 0;
   if (reached < 0)
     return fail(error, "PEER_GONE", "Cannot wait for %lld of \"%s\": it ended at %lld", wanted,
@@ -1817,7 +1850,7 @@ int cuda_ipc_timeline_wait(cuda_ipc_timeline *timeline, int64_t value, int64_t t
 
 void cuda_ipc_timeline_close(cuda_ipc_timeline *timeline) {
   if (timeline == NULL) return;
-  if (timeline->is_own) end_line(timeline->line);
+  if (timeline->is_own && !timeline->awaits_owner) end_line(timeline->line);
   end_lease(&timeline->lease);
   free(timeline);
 }

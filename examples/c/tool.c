@@ -135,7 +135,7 @@ static void wait_for(cuda_ipc_hub *hub, const char *name, const char *value) {
   cuda_ipc_timeline *timeline = cuda_ipc_timeline_open(hub, name, WAIT_MS, &error);
   CHECK(timeline != NULL);
   CHECK(cuda_ipc_timeline_wait(timeline, strtoll(value, NULL, 10), WAIT_MS, &error) == 0);
-  printf("%s is at %lld\n", name, (long long)cuda_ipc_timeline_value(timeline));
+  printf("%s is at %lld\n", name, (long long)cuda_ipc_timeline_last_value(timeline));
   cuda_ipc_timeline_close(timeline);
 }
 

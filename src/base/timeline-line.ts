@@ -2,12 +2,15 @@
  * The words of one timeline in shared memory. The functions here are loads and stores of the CPU.
  * GPUs wait for and write only the first word.
  *
- *   byte 0        8         16                          64
- *   | value      | final    | unused, zero              |    one cache line a timeline
+ *   byte 0        8         16          24               64
+ *   | value      | final    | awaited   | unused, zero   |    one cache line a timeline
  *
  * `value` only grows, from 0 to VALUE_MAX. To end a timeline, its owner (or the hub for a dead one)
  * stores the value reached in `final` and then POISON in `value`. Every wait is then over, on GPUs,
  * too. `final` tells which waits were reached and which never will be.
+ *
+ * `awaited` is 1 while a timeline that waits for its next owner has none. The hub sets it, and the
+ * next owner clears it.
  */
 import { CudaIpcError } from "./errors.js";
 import { shownValue } from "./shown-value.js";
@@ -16,6 +19,7 @@ export const LINE_BYTES = 64;
 const WORDS_PER_LINE = LINE_BYTES / 8;
 const VALUE = 0;
 const FINAL = 1;
+const AWAITED = 2;
 
 /**
  * The largest value. It satisfies every wait. -1 would satisfy none, because GPUs compare
@@ -66,6 +70,18 @@ export function liveValue({ words, index }: Line): bigint | undefined {
   return value === POISON ? undefined : value;
 }
 
+/** True while the timeline has no owner and waits for the next one. */
+export function isOwnerAwaited({ words, index }: Line): boolean {
+  // SYNC: pairs with the stores in `takeOver` and `awaitOwnerInFile`.
+  return Atomics.load(words, index + AWAITED) !== 0n;
+}
+
+/** The caller is the next owner of the timeline from here on. */
+export function takeOver({ words, index }: Line): void {
+  // SYNC: pairs with the load in `isOwnerAwaited`.
+  Atomics.store(words, index + AWAITED, 0n);
+}
+
 export function storeValue({ words, index }: Line, value: bigint): void {
   // SYNC: what was done before is visible to a process that sees the value. Pairs with the load in
   // `stateOf` and with the driver's `waitWord`.
@@ -90,6 +106,19 @@ export function poisonFile(line: LineBytes): void {
   if (value[0] === POISON) return;
   line.write(FINAL * 8, new Uint8Array(value.buffer));
   line.write(VALUE * 8, new Uint8Array(BigInt64Array.of(POISON).buffer));
+}
+
+/**
+ * Marks that the owner is gone and the next one is awaited, in words that JavaScript has not
+ * mapped.
+ * @returns false if the timeline has ended
+ */
+export function awaitOwnerInFile(line: LineBytes): boolean {
+  const value = new BigInt64Array(1);
+  line.read(VALUE * 8, new Uint8Array(value.buffer));
+  if (value[0] === POISON) return false;
+  line.write(AWAITED * 8, new Uint8Array(BigInt64Array.of(1n).buffer));
+  return true;
 }
 
 /** The bytes of one line. An aligned word is copied at once. */

@@ -57,7 +57,7 @@ export class OrderedTimeline {
   /** Enqueues: the stream waits until this value is signalled. */
   waitOn(stream: Stream, value: number): void {
     if (this.#last === undefined || this.#last.stream === stream) return;
-    if (this.timeline.value < BigInt(value))
+    if (this.timeline.read({ evenIfEnded: true }) < BigInt(value))
       enqueueWait(stream, this.#words, this.#byteOffset, value);
   }
 

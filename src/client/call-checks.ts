@@ -161,9 +161,12 @@ const openAny = optionsOf<OpenOptions>("openAny()", openChecks);
 const createTimeline = optionsOf<CreateTimelineOptions>("createTimeline()", {
   ...waitChecks,
   device: aDeviceName,
+  whenOwnerGone: oneOf("end", "wait"),
   sharing: sharingCheck,
   replace: aReplace,
 });
+
+const resumeTimeline = optionsOf<OpenTimelineOptions>("resumeTimeline()", findChecks);
 
 const openTimeline = optionsOf<OpenTimelineOptions>("openTimeline()", findChecks);
 
@@ -216,6 +219,7 @@ export const checks = {
   createChannel,
   openChannel,
   resumeChannel,
+  resumeTimeline,
   wait: checkWait,
   list,
   remove,

@@ -5,6 +5,7 @@ import { Deadline, type WaitOptions } from "../base/deadline.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { FileFormat } from "../files/file-format.js";
 import type { Device } from "../gpu/device.js";
+import type { ImportedTimeline, Timeline } from "../gpu/order/timeline.js";
 import { checks } from "./call-checks.js";
 import type { Loaded, LoadOptions, PutOptions, Saved, SaveOptions } from "./hub-options.js";
 import { loadFile } from "./objects/load-file.js";
@@ -15,6 +16,14 @@ import { saveFile } from "./objects/save-file.js";
 import type { SharedArray } from "./objects/shared-array.js";
 import type { SharedBundle } from "./objects/shared-bundle.js";
 import { type CarriedChannelPlan, createChannel } from "./objects/shared-channel.js";
+
+import {
+  type CreateTimelineOptions,
+  createTimeline,
+  type OpenTimelineOptions,
+  openTimeline,
+  resumeTimeline,
+} from "./objects/shared-timeline.js";
 
 export class HubTransfers {
   readonly #hub: PublishingHub;
@@ -101,5 +110,39 @@ export class HubTransfers {
   async save(name: string, path: string, options: SaveOptions = {}): Promise<Saved> {
     checks.save(options);
     return saveFile(this.#hub.objects, name, path, options);
+  }
+
+  /**
+   * Creates a timeline under a name, which others can open at once. Only this process signals it.
+   * It ends for everybody when you close it, or when this process ends in any way. With
+   * `whenOwnerGone: "wait"` its next owner continues it instead.
+   * @throws NAME_TAKEN, INVALID_NAME
+   */
+  async createTimeline(name: string, options: CreateTimelineOptions = {}): Promise<Timeline> {
+    checks.createTimeline(options);
+    const { objects } = this.#hub;
+    return createTimeline(objects, name, objects.device(options.device), options);
+  }
+
+  /**
+   * Opens a timeline by name, to wait for it. Waits until there is one.
+   * @throws TIMEOUT, NOT_FOUND if `wait` is false, WRONG_KIND for an array or a bundle
+   */
+  async openTimeline(name: string, options: OpenTimelineOptions = {}): Promise<ImportedTimeline> {
+    checks.openTimeline(options);
+    const { objects } = this.#hub;
+    return openTimeline(objects, name, objects.device(options.device), options);
+  }
+
+  /**
+   * Becomes the next owner of a timeline whose owner is gone (`whenOwnerGone: "wait"`). It
+   * continues at its value, and processes that wait for it go on waiting.
+   * @throws IN_USE if it has an owner, READ_ONLY if its `whenOwnerGone` is "end"; otherwise as
+   * `openTimeline`
+   */
+  async resumeTimeline(name: string, options: OpenTimelineOptions = {}): Promise<Timeline> {
+    checks.resumeTimeline(options);
+    const { objects } = this.#hub;
+    return resumeTimeline(objects, name, objects.device(options.device), options);
   }
 }

@@ -13,7 +13,6 @@ import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { ArrayOptions } from "../gpu/arrays/device-array.js";
 import type { Device } from "../gpu/device.js";
-import type { ImportedTimeline, Timeline } from "../gpu/order/timeline.js";
 import type { HubStatus, ObjectSummary } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { checks } from "./call-checks.js";
@@ -45,12 +44,6 @@ import {
   type ResumeChannelOptions,
   resumeChannel,
 } from "./objects/shared-channel.js";
-import {
-  type CreateTimelineOptions,
-  createTimeline,
-  type OpenTimelineOptions,
-  openTimeline,
-} from "./objects/shared-timeline.js";
 
 export class Hub extends HubTransfers {
   readonly #link: HubLink;
@@ -167,25 +160,6 @@ export class Hub extends HubTransfers {
   async openAny(name: string, options: OpenOptions = {}): Promise<SharedArray | SharedBundle> {
     checks.openAny(options);
     return openAny(this.#objects, name, options);
-  }
-
-  /**
-   * Creates a timeline under a name, which others can open at once. Only this process signals it.
-   * It ends for everybody when you close it, or when this process ends in any way.
-   * @throws NAME_TAKEN, INVALID_NAME
-   */
-  async createTimeline(name: string, options: CreateTimelineOptions = {}): Promise<Timeline> {
-    checks.createTimeline(options);
-    return createTimeline(this.#objects, name, this.device(options.device), options);
-  }
-
-  /**
-   * Opens a timeline by name, to wait for it. Waits until there is one.
-   * @throws TIMEOUT, NOT_FOUND if `wait` is false, WRONG_KIND for an array or a bundle
-   */
-  async openTimeline(name: string, options: OpenTimelineOptions = {}): Promise<ImportedTimeline> {
-    checks.openTimeline(options);
-    return openTimeline(this.#objects, name, this.device(options.device), options);
   }
 
   /**

@@ -28,10 +28,10 @@ export type {
   PooledImportOptions,
   PoolImportOptions,
 } from "../gpu/memory/pool-options.js";
+export type { AnyTimeline } from "../gpu/order/any-timeline.js";
 export { Event } from "../gpu/order/event.js";
 export type { TimelineLocation } from "../gpu/order/shared-words.js";
 export type { Stream, TimelineOperation } from "../gpu/order/stream.js";
-export type { AnyTimeline } from "../gpu/order/timeline.js";
 export type { Access } from "../os/mapping.js";
 export { OwnedFd } from "../os/owned-fd.js";
 export type { PeerCredentials, SocketType } from "../os/seqpacket.js";

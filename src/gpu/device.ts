@@ -55,7 +55,8 @@ export class Device {
   /** @internal */
   readonly legacyImports = new LegacyImports();
   readonly #context: ContextWatch;
-  readonly #timelines = new TimelineArena(this);
+  /** @internal */
+  readonly timelines = new TimelineArena(this);
   readonly #underWay = new Set<Promise<unknown>>();
   #open = true;
   /** Number of mappings, streams and so on that need the driver. */
@@ -234,7 +235,7 @@ export class Device {
   createTimeline(options: TimelineOptions = {}): Timeline {
     checkTimeline(options);
     this.#checkOpen();
-    return this.#timelines.create(options.label ?? "timeline", options.onClose);
+    return this.timelines.create(options.label ?? "timeline", options.onClose);
   }
 
   /**
@@ -250,7 +251,7 @@ export class Device {
   ): ImportedTimeline {
     checkTimeline(options);
     this.#checkOpen();
-    return this.#timelines.import(options.label ?? "timeline", fd, location, options.onClose);
+    return this.timelines.import(options.label ?? "timeline", fd, location, options.onClose);
   }
 
   /** Adds a user of the driver, which must call `release` once. @internal */
@@ -290,7 +291,7 @@ export class Device {
     this.#open = false;
     // WHY: the parts closed here may hold the last use of the driver, and it must outlive them.
     this.#users += 1;
-    const parts = [this.#timelines, this.lanes, this.#context];
+    const parts = [this.timelines, this.lanes, this.#context];
     releaseAll([...parts.map((part) => () => part.close()), () => this.release()]);
   }
 

@@ -6,6 +6,7 @@
 import * as v from "valibot";
 import { limits } from "../base/limits.js";
 import { isLineOffset, LINE_BYTES } from "../base/timeline-line.js";
+import { whenWriterGonePolicies } from "../ring/channel-layout.js";
 import {
   channelContent,
   channelContradiction,
@@ -53,7 +54,12 @@ const content = v.variant("kind", [
     indexByteLength: v.pipe(count, v.minValue(2), v.maxValue(limits.bundleIndexBytesMax)),
   }),
   /** A timeline at this byte of memory that holds others, too; see timeline-line.ts. */
-  v.strictObject({ kind: v.literal("timeline"), byteOffset: count }),
+  v.strictObject({
+    kind: v.literal("timeline"),
+    byteOffset: count,
+    /** With "wait" it waits for its next owner. Then its memory is of this timeline alone. */
+    whenOwnerGone: v.optional(v.picklist(whenWriterGonePolicies)),
+  }),
   channelContent,
 ]);
 

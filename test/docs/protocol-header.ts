@@ -157,6 +157,7 @@ export function headerText(): string {
       [
         { name: "value", at: 0, kind: "i64" },
         { name: "final", at: 8, kind: "i64" },
+        { name: "awaited", at: 16, kind: "i64" },
       ],
       LINE_BYTES,
     ),

@@ -99,7 +99,7 @@ describe("the layouts in docs/protocol.md", () => {
     assert.equal(initial("whenFull"), listed(whenFullPolicies));
     assert.equal(initial("whenWriterGone"), listed(whenWriterGonePolicies));
     for (const [at, , name] of table("Timelines"))
-      assert.equal(at, { value: "0", final: "8", unused: "16" }[String(name)]);
+      assert.equal(at, { value: "0", final: "8", awaited: "16", unused: "24" }[String(name)]);
   });
 
   it("have the lengths of files and what they are made of", () => {

@@ -75,6 +75,12 @@ export const timelineDescriptor: Descriptor = {
   content: { kind: "timeline", byteOffset: 128 },
 };
 
+export const awaitingTimeline: Descriptor = {
+  ...hostArray,
+  byteLength: 4096,
+  content: { kind: "timeline", byteOffset: 128, whenOwnerGone: "wait" },
+};
+
 export const channelContent = {
   kind: "channel",
   dtype: "float32",
@@ -146,6 +152,7 @@ export const requests: readonly Request[] = [
   ...sharings.map((sharing) => ({ ...head, op: "create" as const, ...sharedFrame, sharing })),
   { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: hostBundle(3, 200) },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: timelineDescriptor },
+  { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: awaitingTimeline },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: gpuArray },
   ...([true, "any", 7] as const).map((replace) => ({
     ...head,

@@ -28,6 +28,7 @@ export class RecordingPorts implements HubPorts<number> {
   readonly hungUp: ConnectionId[] = [];
   /** Timelines that the core ended. */
   readonly ended: { readonly fd: number; readonly byteOffset: number }[] = [];
+  readonly awaited: { readonly fd: number; readonly byteOffset: number }[] = [];
   /**
    * The core's writes into channels and the bells that it rang, in order, with their descriptors.
    */
@@ -220,6 +221,12 @@ export class RecordingPorts implements HubPorts<number> {
   endTimeline(fd: number, byteOffset: number): void {
     assert.ok(this.open.has(fd), `a timeline in descriptor ${fd} is ended after it was closed`);
     this.ended.push({ fd, byteOffset });
+  }
+
+  awaitOwner(fd: number, byteOffset: number): boolean {
+    assert.ok(this.open.has(fd), `a timeline in descriptor ${fd} is kept after it was closed`);
+    this.awaited.push({ fd, byteOffset });
+    return !this.ended.some((line) => line.fd === fd);
   }
 
   isDeviceMemory(fd: number): boolean {

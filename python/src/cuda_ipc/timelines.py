@@ -41,20 +41,59 @@ class Timeline(ClosingAwaited):
 
     @property
     def value(self) -> int:
-        """The number that it has reached."""
+        """The number that it has reached.
+
+        Raises PEER_GONE if nobody signals it any more, because it ended or waits for its next
+        owner. `read(even_if_ended=True)` returns the number in that case, too.
+        """
+        return self.read()
+
+    def read(self, *, even_if_ended: bool = False) -> int:
+        """The number that it has reached. Raises as `value`, unless `even_if_ended`."""
         longs = self._words.longs
 
-        def look() -> int:
+        def look() -> tuple[int, bool, bool]:
             value = longs[self._value]
-            return longs[self._value + 1] if value == POISON else value
+            ended = value == POISON
+            last = longs[self._value + 1] if ended else value
+            return last, ended, longs[self._value + 2] != 0
 
-        return self._using(self._attempt("read"), look)
+        value, ended, awaited = self._using(self._attempt("read"), look)
+        if even_if_ended or not (ended or awaited):
+            return value
+        if ended:
+            found = f"it ended at {value}: its owner closed it or is gone"
+        else:
+            found = f"its owner left it at {value}, and no other process has resumed it"
+        raise CudaIpcError(
+            "PEER_GONE",
+            f'Cannot read timeline "{self.name}": {found}. '
+            "read(even_if_ended=True) returns the value",
+        )
 
     @property
     def ended(self) -> bool:
         """True if its owner has closed it or died. It grows no more."""
         longs = self._words.longs
         return self._using(self._attempt("read"), lambda: longs[self._value] == POISON)
+
+    @property
+    def awaited(self) -> bool:
+        """True if it has no owner and waits for the next one."""
+        longs = self._words.longs
+
+        def look() -> bool:
+            return longs[self._value + 2] != 0 and longs[self._value] != POISON
+
+        return self._using(self._attempt("read"), look)
+
+    @property
+    def _is_awaited(self) -> bool:
+        return self._words.longs[self._value + 2] != 0
+
+    def _why_not_reached(self) -> str:
+        found = f"it has reached {self.read(even_if_ended=True)}"
+        return f"{found}, and its next owner is awaited" if self._is_awaited else found
 
     def reached(self, value: int) -> bool:
         """Whether the timeline has reached `value`. Raises PEER_GONE if it never will, CLOSED."""
@@ -106,7 +145,7 @@ class Timeline(ClosingAwaited):
         for pause in pauses(spin):
             if self._has_reached(value):
                 return
-            deadline.check(lambda: f"it has reached {self.value}")
+            deadline.check(self._why_not_reached)
             remaining = deadline.remaining
             time.sleep(pause if remaining is None else min(pause, remaining))
 
@@ -138,7 +177,7 @@ class Timeline(ClosingAwaited):
         for pause in pauses(checked_spin(spin)):
             if self._has_reached(value):
                 return
-            deadline.check(lambda: f"it has reached {self.value}")
+            deadline.check(self._why_not_reached)
             remaining = deadline.remaining
             await asyncio.sleep(pause if remaining is None else min(pause, remaining))
 
@@ -196,12 +235,24 @@ class Timeline(ClosingAwaited):
         return f'{verb} timeline "{self.name}"'
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"at {self.value}"
+        state = "closed" if self._closed else f"at {self.read(even_if_ended=True)}"
         return f"<{type(self).__name__} {self.name!r} {state}>"
 
 
 class OwnedTimeline(Timeline):
-    """A timeline of this process. Closing it ends it for everybody."""
+    """A timeline of this process. Closing it ends it for everybody, or waits for its next owner."""
+
+    def __init__(
+        self,
+        link: Link,
+        name: str,
+        held: HeldLease,
+        words: Words,
+        offset: int,
+        awaits_owner: bool = False,
+    ) -> None:
+        super().__init__(link, name, held, words, offset)
+        self._awaits_owner = awaits_owner
 
     def signal(self, value: int, *, stream: Any = None) -> None:
         """Lets the timeline come to `value`, which must be larger than before.
@@ -239,8 +290,13 @@ class OwnedTimeline(Timeline):
             self._words.store(self._value, value)
 
     def _before_close(self) -> None:
-        if not self._link.forked:
+        if not self._link.forked and not self._awaits_owner:
             end_timeline(self._words, self._value)
+
+
+def take_over(words: Words, index: int) -> None:
+    """This process is the owner of the timeline from here on."""
+    words.store(index + 2, 0)
 
 
 def end_timeline(words: Words, index: int) -> None:

@@ -1,9 +1,9 @@
-// `timeline.mjs SOCKET own|wait NAME`: owns a timeline, or waits for one of Python's.
+// `timeline.mjs SOCKET own|wait NAME [end|wait]`: owns a timeline, or waits for one of Python's.
 import { args, heard, hub, LIMIT, say } from "./common.mjs";
 
-const [command, name] = args;
+const [command, name, whenOwnerGone = "end"] = args;
 if (command === "own") {
-  const timeline = await hub.createTimeline(name);
+  const timeline = await hub.createTimeline(name, { whenOwnerGone });
   say("open");
   for (let value = await heard(); value !== undefined; value = await heard()) {
     timeline.signal(BigInt(value));

@@ -41,7 +41,8 @@ export async function openedFacts(
   }
   if (object.descriptor.content.kind === "timeline") {
     using timeline = await hub.openTimeline(name, { wait: false, signal });
-    return { timeline: { value: String(timeline.value), ended: timeline.ended } };
+    const value = String(timeline.read({ evenIfEnded: true }));
+    return { timeline: { value, ended: timeline.ended } };
   }
   let shared: SharedArray | SharedBundle;
   try {

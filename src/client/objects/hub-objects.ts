@@ -9,6 +9,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import { checkOneOf } from "../../base/option-checks.js";
 import { acquireIn, acquireInAsync } from "../../base/scope.js";
+import type { Device } from "../../gpu/device.js";
 import { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { ImportCache } from "../../gpu/memory/import-cache.js";
 import { checkArrived, describeBuffer } from "../../gpu/memory/sharing.js";
@@ -43,6 +44,11 @@ export interface OpenedObject extends HandleFacts {
   readonly place?: number | undefined;
   /** The memory's descriptor, and the index's of a bundle. Open until the object is imported. */
   readonly fds: readonly [OwnedFd, ...OwnedFd[]];
+}
+
+interface Asked {
+  readonly access: Access;
+  readonly role?: ChannelRole;
 }
 
 export interface NewObjectOptions extends Omit<CreateOptions, "replace"> {
@@ -93,6 +99,12 @@ export class HubObjects {
       buffer.close();
       throw error;
     }
+  }
+
+  /** The device of this name. @throws CLOSED */
+  device(name: string | undefined): Device {
+    this.#checkOpen("open a device");
+    return this.#devices.open(name);
   }
 
   /** Allocates memory for a new object, on the chosen device or in the chosen pool. */
@@ -148,7 +160,25 @@ export class HubObjects {
     options: OpenOptions,
     importIt: (opened: OpenedObject) => T | Promise<T>,
   ): Promise<T> {
-    const asked = { access: options.access ?? "read" };
+    return this.#openChecked(name, { access: options.access ?? "read" }, options, importIt);
+  }
+
+  /** As `open`, to become the next owner of a timeline. @throws IN_USE, READ_ONLY */
+  openAsOwner<T extends { close(): void }>(
+    name: string,
+    options: Pick<OpenOptions, "wait" | "timeoutMs" | "signal">,
+    importIt: (opened: OpenedObject) => T,
+  ): Promise<T> {
+    const asked = { access: "read-write", role: "writer" } as const;
+    return this.#openChecked(name, asked, options, importIt);
+  }
+
+  #openChecked<T extends { close(): void }>(
+    name: string,
+    asked: Asked,
+    options: Pick<OpenOptions, "wait" | "timeoutMs" | "signal">,
+    importIt: (opened: OpenedObject) => T | Promise<T>,
+  ): Promise<T> {
     const importArrived = (opened: OpenedObject) => {
       checkArrived(name, opened.descriptor, opened.fds);
       return importIt(opened);
@@ -179,7 +209,7 @@ export class HubObjects {
 
   async #open<T extends { close(): void }>(
     name: string,
-    asked: { readonly access: Access; readonly role?: ChannelRole },
+    asked: Asked,
     options: Pick<OpenOptions, "wait" | "timeoutMs" | "signal">,
     importIt: (opened: OpenedObject) => T | Promise<T>,
   ): Promise<T> {

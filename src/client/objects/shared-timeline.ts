@@ -9,7 +9,7 @@ import { DESCRIPTOR_VERSION, type Descriptor } from "../../wire/descriptor.js";
 import { checkName } from "../../wire/names.js";
 import { operations } from "../client-diagnostics.js";
 import type { ReplaceOptions, SharingOptions } from "../hub-options.js";
-import type { HubObjects } from "./hub-objects.js";
+import type { HubObjects, OpenedObject } from "./hub-objects.js";
 import type { SharedHandle } from "./shared-object.js";
 
 export interface NamedTimelineOptions extends WaitOptions {
@@ -18,6 +18,11 @@ export interface NamedTimelineOptions extends WaitOptions {
 }
 
 export interface CreateTimelineOptions extends NamedTimelineOptions, ReplaceOptions {
+  /**
+   * When this process has closed it or is gone: "end" (default), or "wait" for a process that calls
+   * `resumeTimeline`. With "wait" it stays until `remove`, even if no process has it open.
+   */
+  readonly whenOwnerGone?: "end" | "wait" | undefined;
   /** Other users who may wait for it. By default only this process's user (and root). */
   readonly sharing?: Omit<SharingOptions, "access" | "machines"> | undefined;
 }
@@ -51,15 +56,21 @@ async function createOnce(
   objects: HubObjects,
   name: string,
   device: Device,
-  options: NamedTimelineOptions,
+  options: CreateTimelineOptions,
   deadline: Deadline,
 ): Promise<Timeline> {
   let handle: SharedHandle | undefined;
-  const timeline = device.createTimeline({ label: name, onClose: () => handle?.close() });
+  const { whenOwnerGone = "end" } = options;
+  const onClose = () => handle?.close();
+  const timeline =
+    whenOwnerGone === "wait"
+      ? device.timelines.createAwaiting(name, onClose)
+      : device.createTimeline({ label: name, onClose });
   try {
     const memory = { bring: () => [timeline.exportWritableFd()], close: () => {} };
-    const facts = await objects.register(name, describe(timeline), memory, {
+    const facts = await objects.register(name, describe(timeline, whenOwnerGone), memory, {
       ...options,
+      lifetime: whenOwnerGone === "wait" ? "pinned" : "held",
       timeoutMs: deadline.remainingMs,
     });
     handle = objects.handles.track(facts, timeline);
@@ -78,13 +89,7 @@ export function openTimeline(
   options: OpenTimelineOptions,
 ): Promise<ImportedTimeline> {
   return objects.open(name, options, (opened) => {
-    const { content } = opened.descriptor;
-    if (content.kind !== "timeline") {
-      throw new CudaIpcError(
-        "WRONG_KIND",
-        `Cannot open "${name}" as a timeline: it is of kind ${content.kind}`,
-      );
-    }
+    const content = timelineOf(opened, "open");
     let handle: SharedHandle | undefined;
     const timeline = device.importTimeline(opened.fds[0], content, {
       label: name,
@@ -95,13 +100,45 @@ export function openTimeline(
   });
 }
 
-function describe(timeline: Timeline): Descriptor {
+/** Becomes the owner of a timeline whose owner is gone. */
+export function resumeTimeline(
+  objects: HubObjects,
+  name: string,
+  device: Device,
+  options: OpenTimelineOptions,
+): Promise<Timeline> {
+  return objects.openAsOwner(name, options, (opened) => {
+    const content = timelineOf(opened, "resume");
+    let handle: SharedHandle | undefined;
+    const onClose = () => handle?.close();
+    const timeline = device.timelines.resume(name, opened.fds[0], content, onClose);
+    handle = objects.handles.track(opened, timeline);
+    return timeline;
+  });
+}
+
+/** @throws WRONG_KIND */
+function timelineOf({ name, descriptor }: OpenedObject, verb: string) {
+  const { content } = descriptor;
+  if (content.kind === "timeline") return content;
+  throw new CudaIpcError(
+    "WRONG_KIND",
+    `Cannot ${verb} "${name}" as a timeline: it is of kind ${content.kind}`,
+  );
+}
+
+function describe(timeline: Timeline, whenOwnerGone: "end" | "wait"): Descriptor {
+  const { byteOffset } = timeline;
   return {
     version: DESCRIPTOR_VERSION,
     device: { kind: "host" },
     mechanism: "memfd",
     byteLength: limits.timelineArenaBytes,
     allocationByteLength: limits.timelineArenaBytes,
-    content: { kind: "timeline", byteOffset: timeline.byteOffset },
+    content: {
+      kind: "timeline",
+      byteOffset,
+      ...(whenOwnerGone === "wait" && { whenOwnerGone }),
+    },
   };
 }

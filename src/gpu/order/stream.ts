@@ -7,9 +7,10 @@ import { checkWait } from "../../base/wait-checks.js";
 import type { DriverStream, WordOperation } from "../../driver/gpu-driver.js";
 import type { Device } from "../device.js";
 import { waitUntil } from "./adaptive-wait.js";
+import { AnyTimeline, type HeldTimeline } from "./any-timeline.js";
 import { Event } from "./event.js";
 import type { ImportedEvent } from "./imported-event.js";
-import { AnyTimeline, type HeldTimeline, Timeline } from "./timeline.js";
+import { Timeline } from "./timeline.js";
 import {
   checkOperations,
   notAwaited,

@@ -8,10 +8,11 @@
  */
 import { limits } from "../../base/limits.js";
 import { acquireIn } from "../../base/scope.js";
-import { LINE_BYTES } from "../../base/timeline-line.js";
+import { LINE_BYTES, lineAt, takeOver } from "../../base/timeline-line.js";
 import { inspectMemoryFile } from "../../os/memory-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { Device } from "../device.js";
+import type { Surroundings } from "./any-timeline.js";
 import { checkLocation, SharedWords, type TimelineLocation } from "./shared-words.js";
 import { ImportedTimeline, Timeline } from "./timeline.js";
 
@@ -38,6 +39,26 @@ export class TimelineArena {
     return new Timeline(label, area.words.retain(), byteOffset, { onClose, device: this.#device });
   }
 
+  /** As `create`, with a memory file of its own, which its next owner gets. */
+  createAwaiting(label: string, onClose: () => void): Timeline {
+    const words = SharedWords.create(limits.timelineArenaBytes);
+    return new Timeline(label, words, 0, this.#awaiting(onClose));
+  }
+
+  /**
+   * Continues a timeline whose owner is gone.
+   * @throws INVALID_DESCRIPTOR
+   */
+  resume(label: string, fd: OwnedFd, location: TimelineLocation, onClose: () => void): Timeline {
+    return acquireIn((scope) => {
+      const words = SharedWords.import(fd, () => {}, "read-write");
+      scope.own(words, (words) => words.release());
+      checkLocation(label, location, words.byteLength);
+      takeOver(lineAt(words.cpu, location.byteOffset));
+      return new Timeline(label, words, location.byteOffset, this.#awaiting(onClose));
+    });
+  }
+
   /** @throws INVALID_DESCRIPTOR */
   import(
     label: string,
@@ -62,6 +83,10 @@ export class TimelineArena {
     const area = this.#area;
     this.#area = undefined;
     area?.words.release();
+  }
+
+  #awaiting(onClose: () => void): Surroundings {
+    return { onClose, device: this.#device, awaitsOwner: true };
   }
 
   #areaWithRoom(): Area {

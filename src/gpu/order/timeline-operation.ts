@@ -1,6 +1,8 @@
 /** Checks the timelines and events given to a stream, and reports misuse with clear errors. */
+
+import { AnyTimeline } from "./any-timeline.js";
 import { Event } from "./event.js";
-import { AnyTimeline, Timeline } from "./timeline.js";
+import { Timeline } from "./timeline.js";
 
 /** A signal or a wait of a batch that is enqueued with one call. */
 export type TimelineOperation =

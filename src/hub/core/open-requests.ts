@@ -16,6 +16,7 @@ import type { ObjectTable } from "../objects/object-table.js";
 import {
   freeSeats,
   type Grant,
+  hasWriter,
   isChannel,
   isReady,
   type Lease,
@@ -104,7 +105,7 @@ export class OpenRequests<Fd> {
   #grant(session: Session<Fd>, request: Open, object: SharedObject<Fd>): void {
     checkMayOpen(object, session.peer, request.access);
     const grant = grantFor(object, request);
-    checkAccess(object, request.access);
+    checkAccess(object, request.access, request.role);
     const given = givenDescriptors(object, grant, this.#ports);
     try {
       const lease = this.#objects.lease(object, session, grant);
@@ -193,6 +194,10 @@ function grantFor<Fd>(object: SharedObject<Fd>, { role, access }: Open): Grant {
   const { name, descriptor } = object;
   if (!isChannel(object)) {
     if (role === undefined) return { kind: access, role, seat: undefined };
+    if (role === "writer" && descriptor.content.kind === "timeline") {
+      checkResumable(object);
+      return { kind: access, role, seat: undefined };
+    }
     const found = `it is of kind ${descriptor.content.kind}`;
     throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as a channel: ${found}`);
   }
@@ -205,6 +210,15 @@ function grantFor<Fd>(object: SharedObject<Fd>, { role, access }: Open): Grant {
   }
   if (role === "writer") checkNoWriter(object);
   return { kind: access, role, seat: role === "reader" ? freeSeat(object) : undefined };
+}
+
+/** @throws READ_ONLY if it is not made for several owners, IN_USE */
+function checkResumable<Fd>(object: SharedObject<Fd>): void {
+  if (!hasWriter(object)) {
+    const found = 'only its owner signals it, because its whenOwnerGone is "end"';
+    throw new CudaIpcError("READ_ONLY", `Cannot resume timeline "${object.name}": ${found}`);
+  }
+  checkNoWriter(object);
 }
 
 function checkNoWriter<Fd>(object: SharedObject<Fd>): void {

@@ -108,6 +108,11 @@ export interface HubPorts<Fd> {
    * it.
    */
   endTimeline(memory: Fd, byteOffset: number): void;
+  /**
+   * Marks that a timeline in host memory waits for its next owner.
+   * @returns false if it had ended
+   */
+  awaitOwner(memory: Fd, byteOffset: number): boolean;
   /** Whether a descriptor can be GPU memory. Only the driver knows the size of GPU memory. */
   isDeviceMemory(fd: Fd): boolean;
   /** Whether a descriptor is a bell (eventfd). */

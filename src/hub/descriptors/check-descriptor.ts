@@ -1,6 +1,7 @@
 /** Checks a descriptor against the memory that came with it: later openers map what it claims. */
 import { CudaIpcError } from "../../base/errors.js";
 import type { Access } from "../../os/mapping.js";
+import type { ChannelRole } from "../../wire/channel-content.js";
 import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
 import { MARK_BYTES } from "../../wire/legacy-mark.js";
 import type { Sharing } from "../../wire/messages.js";
@@ -133,18 +134,20 @@ export function checkSameMemory(
 }
 
 /**
- * Never allows writing to a timeline: its memory holds other timelines of its owner, and only the
- * owner signals.
+ * Allows writing to a timeline only to its next owner: its memory may hold other timelines, and
+ * only the owner signals.
  * @throws READ_ONLY
  */
 export function checkAccess<Fd>(
   { name, descriptor, memory, writable }: SharedObject<Fd>,
   access: Access,
+  role?: ChannelRole,
 ): void {
   if (access === "read") return;
   const refuse = (found: string) =>
     new CudaIpcError("READ_ONLY", `Cannot open "${name}" for writing: ${found}`);
-  if (descriptor.content.kind === "timeline") throw refuse("only its owner signals a timeline");
+  if (descriptor.content.kind === "timeline" && role !== "writer")
+    throw refuse("only its owner signals a timeline");
   // The mark says nothing about the memory.
   if (!hasOwnFile(descriptor) || endsWithOwner(descriptor) || memory?.writable) return;
   if (!writable) throw refuse("its creator gave a read-only descriptor");

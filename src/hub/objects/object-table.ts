@@ -10,8 +10,8 @@
  * An object that replaces another one has no name until it is published. Then the name passes to it
  * in one step, and the other object is unnamed.
  *
- * A timeline keeps its name as long as its owner's lease, and ends for everybody with that lease.
- * So does legacy memory, which only its owner keeps alive.
+ * A timeline keeps its name as long as its owner's lease, and ends for everybody with that lease,
+ * unless it waits for its next owner. So does legacy memory, which only its owner keeps alive.
  * After a crash of the hub an object has no memory until one of its holders brings it back.
  */
 import { releaseAll } from "../../base/scope.js";
@@ -33,8 +33,8 @@ import type { Grant, Lease, NewObject, ObjectMemory, SharedObject } from "./shar
 import {
   chargeHolder,
   costOf,
+  hasWriter,
   isAwaited,
-  isChannel,
   isHeld,
   isLost,
   ObjectLeases,
@@ -100,7 +100,7 @@ export class ObjectTable<Fd> {
     const lease: Lease<Fd> = {
       id: this.#nextId(),
       kind: "owner",
-      role: isChannel(object) ? "writer" : undefined,
+      role: hasWriter(object) ? "writer" : undefined,
       seat: undefined,
       sinceMs: fields.createdAtMs,
       session,
@@ -194,9 +194,9 @@ export class ObjectTable<Fd> {
   #nameLost(object: SharedObject<Fd>): void {
     chargeHolder(object);
     releaseAll([
-      // No writer can find the channel any more to go on with it.
+      // No writer can find it any more to go on with it.
       () =>
-        isChannel(object) && object.leases.writer === undefined
+        hasWriter(object) && object.leases.writer === undefined
           ? this.#words.ownerLeft(object)
           : undefined,
       () => this.#endIfUnused(object),

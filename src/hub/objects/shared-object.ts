@@ -62,7 +62,7 @@ export class ObjectLeases<Fd> {
   #takenSeats: Set<number> | undefined;
   /** The creator's lease. */
   owner: Lease<Fd> | undefined;
-  /** The lease of a channel's writer. */
+  /** The lease of a channel's writer, or of the owner of a timeline that can be resumed. */
   writer: Lease<Fd> | undefined;
 
   get size(): number {
@@ -141,13 +141,22 @@ export function isReady<Fd>({ published, memory }: SharedObject<Fd>): boolean {
   return published && memory !== undefined;
 }
 
-/** Whether the creator asked for a channel that stays without a writer. */
+/** Whether the creator asked for a channel or a timeline that stays without its writer. */
 export function waitsForWriter<Fd>({ descriptor: { content } }: SharedObject<Fd>): boolean {
+  if (content.kind === "timeline") return content.whenOwnerGone === "wait";
   return content.kind === "channel" && content.whenWriterGone === "wait";
 }
 
 /**
- * Whether a channel without a writer stays for the next one. The next writer must find it by name
+ * Whether one process after the other may be its writer: a channel, or a timeline that waits for
+ * its next owner.
+ */
+export function hasWriter<Fd>(object: SharedObject<Fd>): boolean {
+  return isChannel(object) || waitsForWriter(object);
+}
+
+/**
+ * Whether an object without a writer stays for the next one. The next writer must find it by name
  * and needs all of its memory, and nobody can bring lost memory back.
  */
 export function isAwaited<Fd>(object: SharedObject<Fd>): boolean {
@@ -160,23 +169,23 @@ export function withoutWriter<Fd>(object: SharedObject<Fd>): WithoutWriter {
   return object.named ? "gone" : "removed";
 }
 
-/** Whether the object outlives its owner, or for a channel its writer. */
+/** Whether the object outlives its owner, or its writer if it has one. */
 export function staysWithoutOwner<Fd>(object: SharedObject<Fd>): boolean {
-  if (isChannel(object)) return isAwaited(object);
+  if (hasWriter(object)) return isAwaited(object);
   return object.published && !hasEndWord(object);
 }
 
 /**
- * Whether the object ends for everybody with its owner, by a word in its memory file: a timeline,
- * and the mark of legacy memory.
+ * Whether the hub marks the end of its owner by a word in its memory file: a timeline, and the mark
+ * of legacy memory.
  */
 export function hasEndWord<Fd>({ descriptor }: Pick<SharedObject<Fd>, "descriptor">): boolean {
   return descriptor.content.kind === "timeline" || endsWithOwner(descriptor);
 }
 
-/** Whether the owner, or for a channel the writer, still holds a lease. */
+/** Whether the owner, or the writer of an object that has one, still holds a lease. */
 export function isHeld<Fd>(object: SharedObject<Fd>): boolean {
-  return isChannel(object) ? object.leases.writer !== undefined : isOwned(object);
+  return hasWriter(object) ? object.leases.writer !== undefined : isOwned(object);
 }
 
 /** When its last lease ended, in Unix milliseconds. Undefined while it has leases. */

@@ -9,6 +9,7 @@ import type { HubPorts } from "../core/ports.js";
 import {
   freeSeats,
   hasEndWord,
+  isAwaited,
   isHeld,
   type Lease,
   type SharedObject,
@@ -17,7 +18,7 @@ import {
 
 export type WordsPorts<Fd> = Pick<
   HubPorts<Fd>,
-  "endTimeline" | "beginSeat" | "endSeat" | "endWriter" | "ringBell" | "closeFd"
+  "endTimeline" | "awaitOwner" | "beginSeat" | "endSeat" | "endWriter" | "ringBell" | "closeFd"
 >;
 
 export class WordsInMemory<Fd> {
@@ -47,7 +48,8 @@ export class WordsInMemory<Fd> {
 
   /**
    * Ends what its owner ends: a timeline, legacy memory, and a channel of a writer that has gone.
-   * @returns whether the writer had closed the channel itself
+   * Those that wait for their next writer are marked as awaited.
+   * @returns whether it had ended before
    */
   ownerLeft(object: SharedObject<Fd>): boolean {
     const { descriptor, memory } = object;
@@ -56,6 +58,7 @@ export class WordsInMemory<Fd> {
     // WHY also through a read-only descriptor: nobody may have brought a writable one back.
     if (hasEndWord(object) && memory !== undefined) {
       const byteOffset = content.kind === "timeline" ? content.byteOffset : 0;
+      if (isAwaited(object)) return !this.#ports.awaitOwner(memory.fds[0], byteOffset);
       this.#ports.endTimeline(memory.fds[0], byteOffset);
     }
     return false;

@@ -1,6 +1,6 @@
 /** The ports of the hub's core that are plain system calls and writes to shared memory. */
 import type { Log } from "../../base/log-events.js";
-import { LINE_BYTES, poisonFile } from "../../base/timeline-line.js";
+import { awaitOwnerInFile, LINE_BYTES, poisonFile } from "../../base/timeline-line.js";
 import { isBell, ringBell } from "../../os/bell.js";
 import { closeMemory, isDeviceMemory } from "../../os/foreign-fd.js";
 import { inspectMemoryFile, reopenReadOnly, reopenWritable } from "../../os/memory-file.js";
@@ -18,6 +18,7 @@ export type SystemPorts = Pick<
   | "reopenReadOnly"
   | "reopenWritable"
   | "endTimeline"
+  | "awaitOwner"
   | "isDeviceMemory"
   | "isBell"
   | "beginSeat"
@@ -37,6 +38,8 @@ export function systemPorts(words: FileWords, log: Log): SystemPorts {
     endTimeline: (memory, byteOffset) => {
       attempt("end a timeline", () => words.endTimeline(memory, byteOffset), log);
     },
+    awaitOwner: (memory, byteOffset) =>
+      attempt("keep a timeline", () => words.awaitOwner(memory, byteOffset), log) ?? true,
     isDeviceMemory,
     isBell,
     beginSeat: (page, lease) => words.beginSeat(page, lease),
@@ -65,6 +68,11 @@ export class FileWords {
   endTimeline(memory: OwnedFd, byteOffset: number): void {
     using line = this.#wordsOf(memory, LINE_BYTES, byteOffset);
     poisonFile(line);
+  }
+
+  awaitOwner(memory: OwnedFd, byteOffset: number): boolean {
+    using line = this.#wordsOf(memory, LINE_BYTES, byteOffset);
+    return awaitOwnerInFile(line);
   }
 
   beginSeat(page: OwnedFd, lease: number): void {

@@ -1,11 +1,13 @@
 /** The line of a timeline, and the mark of legacy memory, after each thing that happens to them. */
 import {
+  awaitOwnerInFile,
   type Line,
   lineAt,
   poison,
   poisonFile,
   stateOf,
   storeValue,
+  takeOver,
 } from "../../../src/base/timeline-line.js";
 import { MARK_BYTES, markAt } from "../../../src/wire/legacy-mark.js";
 import { HEX_NOTE, hexOf } from "./hex.js";
@@ -37,12 +39,14 @@ export function lineVectors(): object {
   const other = lineAt(new BigInt64Array(otherFile.buffer), 0);
   const mark = new Uint8Array(new SharedArrayBuffer(MARK_BYTES));
   const nothing = () => undefined;
-  const byHub = (bytes: Uint8Array, at: number) => {
-    poisonFile({
-      read: (offset, into) => into.set(bytes.subarray(at + offset, at + offset + into.byteLength)),
-      write: (offset, from) => bytes.set(from, at + offset),
-    });
-  };
+  const wordsOf = (bytes: Uint8Array, at: number) => ({
+    read: (offset: number, into: Uint8Array) =>
+      into.set(bytes.subarray(at + offset, at + offset + into.byteLength)),
+    write: (offset: number, from: Uint8Array) => bytes.set(from, at + offset),
+  });
+  const byHub = (bytes: Uint8Array, at: number) => poisonFile(wordsOf(bytes, at));
+  const resumed = new Uint8Array(new SharedArrayBuffer(4096));
+  const resumedLine = lineAt(new BigInt64Array(resumed.buffer), 0);
   return {
     note: HEX_NOTE,
     timeline: {
@@ -62,6 +66,19 @@ export function lineVectors(): object {
       steps: trace(otherFile, other, [
         ["its owner signals the largest value", () => storeValue(other, LARGEST)],
         ["its owner dies, and the hub ends it", () => byHub(otherFile, 0)],
+      ]),
+    },
+    timelineOfTwoOwners: {
+      byteOffset: 0,
+      byteLength: resumed.byteLength,
+      steps: trace(resumed, resumedLine, [
+        ["its owner signals 5", () => storeValue(resumedLine, 5n)],
+        [
+          "its owner dies, and the next one is awaited",
+          () => void awaitOwnerInFile(wordsOf(resumed, 0)),
+        ],
+        ["the next owner is there", () => takeOver(resumedLine)],
+        ["the next owner signals 6", () => storeValue(resumedLine, 6n)],
       ]),
     },
     mark: {

@@ -179,6 +179,37 @@ describe("the client in C", { skip }, () => {
     }
   });
 
+  it("continues a timeline whose owner is gone, and shows no value without an owner", async () => {
+    await using polling = await (async () => {
+      await using first = peer("owns", "c-passed", "create", "5");
+      assert.equal(await first.said(), 0);
+      using timeline = await hub.openTimeline("c-passed", LIMIT);
+      await timeline.wait(5, LIMIT);
+      await using refused = peer("owns", "c-passed", "resume", "6");
+      assert.equal(await refused.said(), "IN_USE");
+      await refused.finish();
+      const polling = peer("polls", "c-passed");
+      assert.deepEqual(await polling.said(), [5, 5]);
+      return polling;
+    })();
+    using timeline = await hub.openTimeline("c-passed", LIMIT);
+    await until("its owner is awaited", () => timeline.awaited);
+    polling.tell();
+    assert.deepEqual(await polling.said(), [-1, 5]);
+    const waiting = timeline.wait(6, LIMIT);
+    await using second = peer("owns", "c-passed", "resume", "6");
+    assert.equal(await second.said(), 5);
+    await waiting;
+    polling.tell();
+    assert.deepEqual(await polling.said(), [6, 6]);
+    await second.finish();
+    await until("its owner is awaited again", () => timeline.awaited);
+    await hub.remove("c-passed");
+    polling.tell();
+    assert.deepEqual(await polling.said(), [-1, 6]);
+    await polling.finish();
+  });
+
   it("gives everything back when it is killed", async () => {
     const isListed = async () => (await hub.list()).some(({ name }) => name === "killed");
     {

@@ -22,28 +22,42 @@ export function writerOf(object: ModelObject): ModelLease | undefined {
   return [...object.leases.values()].find(({ role }) => role === "writer");
 }
 
-/** Whether the owner is gone, or for a channel the writer. */
+/** Whether another process may become its writer, or the owner of the timeline. */
+function waits({ descriptor: { content } }: Pick<ModelObject, "descriptor">): boolean {
+  if (content.kind === "timeline") return content.whenOwnerGone === "wait";
+  return content.kind === "channel" && content.whenWriterGone === "wait";
+}
+
+/** Whether its creator is its writer. */
+export function hasWriter(object: Pick<ModelObject, "descriptor">): boolean {
+  return channelOfObject(object) !== undefined || waits(object);
+}
+
+/** Whether the writer itself has closed it. */
+function isClosed(object: ModelObject): boolean {
+  const { files } = object;
+  const isChannel = channelOfObject(object) !== undefined;
+  return (isChannel ? files[CONTROL]?.closed : files[DATA]?.ended) === true;
+}
+
+/** Whether the owner is gone, or the writer of an object that has one. */
 export function isOrphan(object: ModelObject): boolean {
-  return channelOfObject(object) === undefined
-    ? object.ownerLease === undefined
-    : writerOf(object) === undefined;
+  return hasWriter(object) ? writerOf(object) === undefined : object.ownerLease === undefined;
 }
 
 export function isAwaited(object: ModelObject): boolean {
-  const { published, named, memory, files } = object;
-  const waits = channelOfObject(object)?.whenWriterGone === "wait";
-  return waits && published && named && memory !== undefined && !files[CONTROL]?.closed;
+  const { published, named, memory } = object;
+  return waits(object) && published && named && memory !== undefined && !isClosed(object);
 }
 
 /**
- * Whether the writer closed the channel and was the last holder. The next hub ends it without a
+ * Whether the writer closed it and was the last holder. The next hub ends it without a
  * bell, because nobody is left to hear it.
  */
 export function isClosedAndUnheld(object: ModelObject): boolean {
-  const { published, named, memory, pinned, files, leases } = object;
-  const waits =
-    channelOfObject(object)?.whenWriterGone === "wait" && files[CONTROL]?.closed === true;
-  return waits && published && named && memory !== undefined && !pinned && leases.size === 0;
+  const { published, named, memory, pinned, leases } = object;
+  const stays = waits(object) && isClosed(object);
+  return stays && published && named && memory !== undefined && !pinned && leases.size === 0;
 }
 
 export function freePlaces(object: ModelObject): number[] {
@@ -54,7 +68,10 @@ export function freePlaces(object: ModelObject): number[] {
 
 /** The code of a refusal that does not depend on the asking client. */
 export function roleRefusal(object: ModelObject, { role }: RequestOf<"open">): string | undefined {
-  if ((channelOfObject(object) === undefined) !== (role === undefined)) return "WRONG_KIND";
+  const isNextOwner = object.descriptor.content.kind === "timeline" && role === "writer";
+  if (isNextOwner && !waits(object)) return "READ_ONLY";
+  if ((channelOfObject(object) === undefined) !== (role === undefined) && !isNextOwner)
+    return "WRONG_KIND";
   if (role === "writer" && writerOf(object) !== undefined) return "IN_USE";
   return role === "reader" && freePlaces(object).length === 0 ? "READERS_FULL" : undefined;
 }
@@ -118,8 +135,16 @@ export function roomBellOf({ files }: ModelObject): File {
   return files[ROOM] as File;
 }
 
-/** Checks the words that the hub wrote into the files of a channel with memory. */
-export function checkChannelFiles(object: ModelObject): void {
+/** Checks the words that the hub wrote into the files of an object with memory. */
+export function checkWords(object: ModelObject): void {
+  const [held] = object.memory ?? [];
+  const isTimeline = channelOfObject(object) === undefined;
+  if (isTimeline && held?.writable && isAwaited(object))
+    assert.equal(held.file.awaited, isOrphan(object), `the owner of object ${object.id}`);
+  checkChannelFiles(object);
+}
+
+function checkChannelFiles(object: ModelObject): void {
   const content = channelOfObject(object);
   if (content === undefined || object.memory === undefined) return;
   const { files, id } = object;

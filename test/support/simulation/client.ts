@@ -4,6 +4,7 @@ import type { ConnectionId, Peer } from "../../../src/hub/core/ports.js";
 import type { ChannelRole } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Request, ResultOf } from "../../../src/wire/messages.js";
+import { hasWriter } from "./channel-rules.js";
 import { identityOf } from "./identity.js";
 import type { Held, SentReply } from "./world.js";
 
@@ -103,7 +104,7 @@ export class Client {
     const descriptor =
       message.op === "create" ? message.descriptor : (result.descriptor as unknown as Descriptor);
     const memory = message.op === "create" ? held : fds;
-    const ofCreator = descriptor.content.kind === "channel" ? "writer" : undefined;
+    const ofCreator = hasWriter({ descriptor }) ? "writer" : undefined;
     const role = message.op === "create" ? ofCreator : message.role;
     this.held.set(lease, {
       lease,

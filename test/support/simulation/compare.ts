@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { HubCore } from "../../../src/hub/core/hub-core.js";
 import { recordsOf, replay } from "../../../src/hub/restart/hub-records.js";
-import { checkChannelFiles } from "./channel-rules.js";
+import { checkWords } from "./channel-rules.js";
 import type { Model, ModelObject } from "./model.js";
 import type { Simulation } from "./simulation.js";
 import { Tally } from "./tally.js";
@@ -46,7 +46,7 @@ export function compare(sim: Simulation): void {
   assert.equal(core.connectionCount, model.connections.size);
   for (const id of model.connections.keys())
     assert.ok(core.hasConnection(id), `connection ${id} is known`);
-  for (const object of objects) checkChannelFiles(object);
+  for (const object of objects) checkWords(object);
   checkSums(model);
   const replayed = replay(world.journal);
   assert.deepEqual(

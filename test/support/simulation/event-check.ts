@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import type { ConnectionId } from "../../../src/hub/core/ports.js";
-import { checkChannelFiles } from "./channel-rules.js";
+import { checkWords } from "./channel-rules.js";
 import { drained } from "./rules.js";
 import type { Simulation } from "./simulation.js";
 
@@ -38,7 +38,7 @@ export function checkEvent({
     assert.ok(file.ended, `the timeline in file ${file.number} is not ended`);
   for (const file of model.toBeRung)
     assert.ok(world.rung.has(file), `the bell in file ${file.number} has not rung`);
-  model.checkFiles(checkChannelFiles);
+  model.checkFiles(checkWords);
 }
 
 /** The code of the error that `act` throws, if it throws. */

@@ -75,7 +75,8 @@ export function grant(
   if (wrongRole !== undefined) return judge.fails(id, message.id, wrongRole);
   const isTimeline = object.descriptor.content.kind === "timeline";
   const isMark = object.descriptor.mechanism === "legacy";
-  const isReadOnly = isTimeline || (isHost && !isMark && !memory.writable);
+  const isReadOnly =
+    (isTimeline && message.role !== "writer") || (isHost && !isMark && !memory.writable);
   if (access === "read-write" && isReadOnly) return judge.fails(id, message.id, "READ_ONLY");
   const { role } = message;
   const opensAnew =
@@ -98,6 +99,8 @@ export function grant(
     assert.equal(fds[0]?.writable, access === "read-write" && !isMark);
   const lease = judge.fresh(result.lease);
   if (role !== undefined) checkGiven(fds, given, lease, { isHost, place });
+  // The next owner of a timeline clears the mark.
+  if (isTimeline && role === "writer") memory.file.awaited = false;
   model.addLease(lease, { kind: access, role, place }, session, object);
   session.recorded = true;
 }

@@ -9,6 +9,7 @@ import {
   channelOfObject,
   checkEndedByParts,
   freePlaces,
+  hasWriter,
   isAwaited,
   isClosedAndUnheld,
   isOrphan,
@@ -211,8 +212,7 @@ export class Model extends ModelAccounts {
     object.named = false;
     this.#charge(object);
     this.touched.add(object);
-    if (channelOfObject(object) !== undefined && writerOf(object) === undefined)
-      this.#writerLeft(object);
+    if (hasWriter(object) && writerOf(object) === undefined) this.#writerLeft(object);
     this.#endIfUnused(object);
   }
 
@@ -300,7 +300,7 @@ export class Model extends ModelAccounts {
   }
 
   #ownerLeft(object: ModelObject): void {
-    if (channelOfObject(object) !== undefined) {
+    if (hasWriter(object)) {
       this.#writerLeft(object);
       if (isAwaited(object)) this.#endIfUnused(object);
       else this.remove(object);
@@ -312,7 +312,9 @@ export class Model extends ModelAccounts {
   }
 
   #writerLeft(object: ModelObject): void {
-    if (object.memory !== undefined) this.toBeRung.push(...bellsOf(object));
+    if (channelOfObject(object) === undefined) {
+      if (!isAwaited(object)) this.#endTimeline(object);
+    } else if (object.memory !== undefined) this.toBeRung.push(...bellsOf(object));
     else for (const lease of object.leases.values()) this.#endByParts(lease);
   }
 
@@ -322,8 +324,8 @@ export class Model extends ModelAccounts {
     if (channelOfObject(object) !== undefined && freePlaces(object).length > 0)
       this.toBeRung.push(roomBellOf(object));
     if (!isOrphan(object)) return;
-    if (channelOfObject(object) === undefined) this.#endTimeline(object);
-    else this.#writerLeft(object);
+    if (hasWriter(object)) this.#writerLeft(object);
+    else this.#endTimeline(object);
   }
 
   #endByParts(lease: ModelLease): void {

@@ -4,6 +4,7 @@ import type { ChannelContent } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Replace, Request, Sharing } from "../../../src/wire/messages.js";
 import {
+  awaitingTimeline,
   channelOf,
   gpuArray,
   hostArray,
@@ -37,6 +38,8 @@ const kinds: readonly Descriptor[] = [
   gpuArray,
   { ...gpuArray, content: { kind: "bundle", arrayCount: 1, indexByteLength: 200 } },
   timelineDescriptor,
+  awaitingTimeline,
+  awaitingTimeline,
   hostPool,
   { ...hostPool, device: gpuArray.device },
   legacyArray,
@@ -269,8 +272,10 @@ function leaseToRelease(client: Client, random: Random): number {
   const lease = any ? 1 + random.below(1000) : random.pick([...client.held.keys()]);
   const released = client.held.get(lease);
   // Here the writer closes the channel itself.
-  const control = released?.role === "writer" ? released.memory[1]?.file : undefined;
-  if (control !== undefined && random.chance(0.3)) control.closed = true;
+  const [memory, control] = released?.role === "writer" ? released.memory : [];
+  const closes = memory !== undefined && random.chance(0.3);
+  if (closes && control !== undefined) control.file.closed = true;
+  else if (closes) memory.file.ended = true;
   client.held.delete(lease);
   client.toRestore = client.toRestore.filter((id) => id !== lease);
   return lease;

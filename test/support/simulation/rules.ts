@@ -8,6 +8,7 @@ import type { ErrorCode } from "../../../src/base/error-codes.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Replace, Request, RequestOf } from "../../../src/wire/messages.js";
 import { isValidName } from "../../../src/wire/names.js";
+import { hasWriter } from "./channel-rules.js";
 import { type Event, grant, grantWaiting, restore } from "./grant-rules.js";
 import { isSameProcess } from "./identity.js";
 import { checkCreated, hasOwnFile, isReady, mayManage, usesOf } from "./memory-rules.js";
@@ -260,7 +261,7 @@ function create(
     named: replace === undefined,
   };
   model.addObject(object);
-  const role = descriptor.content.kind === "channel" ? "writer" : undefined;
+  const role = hasWriter(object) ? "writer" : undefined;
   model.addLease(judge.fresh(result.lease), { kind: "owner", role }, session, object);
   session.recorded = true;
 }

@@ -18,6 +18,8 @@ export interface File {
   readonly reopenable: boolean;
   /** Whether the timeline in it has been ended. */
   ended: boolean;
+  /** Whether the hub has marked that the timeline in it waits for its next owner. */
+  awaited: boolean;
   readonly isBell: boolean;
   /** In a page: the lease that the hub wrote into it. */
   lease: number;
@@ -118,7 +120,7 @@ export class World implements HubPorts<number> {
     const whole = { byteLength: 4096, ...seals, othersMayWrite: false, ...facts };
     const inode = `1:${this.#lastFile}`;
     const powers = { reopenable, isBell };
-    const untouched = { ended: false, lease: 0, next: undefined, closed: false };
+    const untouched = { ended: false, awaited: false, lease: 0, next: undefined, closed: false };
     return { number: this.#lastFile, facts: { ...whole, inode }, ...powers, ...untouched };
   }
 
@@ -250,6 +252,14 @@ export class World implements HubPorts<number> {
     if (!writable || this.dead) return;
     file.ended = true;
     this.endedNow.push(file);
+  }
+
+  awaitOwner(fd: number, byteOffset: number): boolean {
+    const { file, writable } = this.#look(fd, "written to");
+    if (byteOffset !== 128) this.#violation(`an owner is awaited at byte ${byteOffset}`);
+    if (file.ended) return false;
+    if (writable && !this.dead) file.awaited = true;
+    return true;
   }
 
   isDeviceMemory(fd: number): boolean {

@@ -11,7 +11,7 @@ from .._memory import check_file, create_file
 from .._protocol import LINE_BYTES, POISON
 from .._words import Words
 from ..shared import REQUEST_S
-from ..timelines import TIMELINE_FILE_BYTES, OwnedTimeline, Timeline
+from ..timelines import TIMELINE_FILE_BYTES, OwnedTimeline, Timeline, take_over
 from .session import Opened, Replace, Session, check_replace
 from .sharing import checked_sharing
 
@@ -22,18 +22,26 @@ class HubTimelines(Session):
         name: str,
         *,
         replace: Replace = False,
+        when_owner_gone: str = "end",
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> OwnedTimeline:
         """A timeline of this process, at 0. It is published at once. Raises as `create`.
 
-        Its owner alone signals it, so `sharing` gives others access for reading alone. With
-        `replace` it takes over the name of an older timeline, as `create` does.
+        `when_owner_gone` is "end", or "wait" for a process that calls `resume_timeline`. With
+        "wait" it stays until `remove`, even if no process has it open. Its owner alone signals it,
+        so `sharing` gives others access for reading alone. With `replace` it takes over the name of
+        an older timeline, as `create` does.
         """
         check_replace(replace)
+        if when_owner_gone not in ("end", "wait"):
+            raise ValueError(f'when_owner_gone must be "end" or "wait", not {when_owner_gone!r}')
+        waits = when_owner_gone == "wait"
         users = checked_sharing(sharing, of_timeline=True)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
-        content = {"kind": "timeline", "byteOffset": 0}
+        content: dict[str, Any] = {"kind": "timeline", "byteOffset": 0}
+        if waits:
+            content["whenOwnerGone"] = "wait"
         size = TIMELINE_FILE_BYTES
         while True:
             fds = SharedFds([create_file(size)])
@@ -43,8 +51,8 @@ class HubTimelines(Session):
                 fds.close()
                 raise
             descriptor = make_descriptor(None, size, size, content)
-            held = self._register(name, descriptor, fds, False, deadline, users, replace)
-            timeline = OwnedTimeline(self._link, name, held, words, 0)
+            held = self._register(name, descriptor, fds, waits, deadline, users, replace)
+            timeline = OwnedTimeline(self._link, name, held, words, 0, waits)
             self._publish(held, timeline, deadline)
             # The answer to the first request may have been lost. Then the hub has ended this line.
             if words.longs[0] != POISON:
@@ -57,13 +65,26 @@ class HubTimelines(Session):
         """Opens a timeline of another process. As `open`."""
 
         def use(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> Timeline:
-            if content.get("kind") != "timeline":
-                raise wrong_kind(name, content.get("kind"), "a timeline")
-            offset = timeline_offset(content, source)
-            words = _map_line(opened.fds.fds[0], offset, source)
+            words, offset = _map_line(opened, source, content, writable=False)
             return Timeline(self._link, name, opened.held, words, offset)
 
         return self._open(name, "read", wait, timeout, None, use)
+
+    def resume_timeline(
+        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
+    ) -> OwnedTimeline:
+        """Becomes the owner of a timeline whose owner is gone (`when_owner_gone` is "wait").
+
+        It continues at its value, and processes that wait for it go on waiting. Raises IN_USE if it
+        has an owner, READ_ONLY if its `when_owner_gone` is "end", and as `open`.
+        """
+
+        def use(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> OwnedTimeline:
+            words, offset = _map_line(opened, source, content, writable=True)
+            take_over(words, offset // 8)
+            return OwnedTimeline(self._link, name, opened.held, words, offset, True)
+
+        return self._open(name, "read-write", wait, timeout, "writer", use)
 
     async def open_timeline_async(
         self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
@@ -73,7 +94,21 @@ class HubTimelines(Session):
             timeout, lambda left: self.open_timeline(name, wait=wait, timeout=left)
         )
 
+    async def resume_timeline_async(
+        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
+    ) -> OwnedTimeline:
+        """As `resume_timeline`, for asyncio."""
+        return await self._in_thread(
+            timeout, lambda left: self.resume_timeline(name, wait=wait, timeout=left)
+        )
 
-def _map_line(fd: int, offset: int, source: MemorySource) -> Words:
+
+def _map_line(
+    opened: Opened, source: MemorySource, content: Mapping[str, Any], writable: bool
+) -> tuple[Words, int]:
+    if content.get("kind") != "timeline":
+        raise wrong_kind(opened.name, content.get("kind"), "a timeline")
+    offset = timeline_offset(content, source)
+    fd = opened.fds.fds[0]
     check_file(fd, source.allocation_byte_length, "the memory file")
-    return Words(fd, offset + LINE_BYTES, writable=False)
+    return Words(fd, offset + LINE_BYTES, writable), offset

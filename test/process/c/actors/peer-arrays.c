@@ -80,9 +80,36 @@ static void awaits(cuda_ipc_hub *hub, int count, char **arguments) {
   CHECK(timeline != NULL);
   say("waiting");
   int status = cuda_ipc_timeline_wait(timeline, atoll(arguments[1]), atoll(arguments[2]), &error);
-  if (status == 0) printf("%lld", (long long)cuda_ipc_timeline_value(timeline));
+  if (status == 0) printf("%lld", (long long)cuda_ipc_timeline_last_value(timeline));
   else printf("\"%s\"", error.code);
   end_line();
+  cuda_ipc_timeline_close(timeline);
+}
+
+/* owns NAME create|resume VALUE: makes or resumes a timeline, prints its value, and signals. */
+static void owns(cuda_ipc_hub *hub, int count, char **arguments) {
+  (void)count;
+  cuda_ipc_timeline *timeline =
+      arguments[1][0] == 'c' ? cuda_ipc_timeline_create_resumable(hub, arguments[0], &error)
+                             : cuda_ipc_timeline_resume(hub, arguments[0], LIMIT_MS, &error);
+  if (timeline == NULL) printf("\"%s\"", error.code);
+  else printf("%lld", (long long)cuda_ipc_timeline_value(timeline));
+  end_line();
+  if (timeline != NULL) CHECK(cuda_ipc_timeline_signal(timeline, atoll(arguments[2]), &error) == 0);
+  hear();
+  cuda_ipc_timeline_close(timeline);
+}
+
+/* polls NAME: prints the value and the last value at each line. */
+static void polls(cuda_ipc_hub *hub, int count, char **arguments) {
+  (void)count;
+  cuda_ipc_timeline *timeline = cuda_ipc_timeline_open(hub, arguments[0], LIMIT_MS, &error);
+  CHECK(timeline != NULL);
+  for (; !feof(stdin); hear()) {
+    printf("[%lld,%lld]", (long long)cuda_ipc_timeline_value(timeline),
+           (long long)cuda_ipc_timeline_last_value(timeline));
+    end_line();
+  }
   cuda_ipc_timeline_close(timeline);
 }
 
@@ -93,5 +120,7 @@ const struct command array_commands[] = {
     {"lists", 0, lists},
     {"ticks", 1, ticks},
     {"awaits", 3, awaits},
+    {"owns", 3, owns},
+    {"polls", 1, polls},
     {NULL, 0, NULL},
 };

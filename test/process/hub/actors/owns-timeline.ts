@@ -4,8 +4,9 @@ import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
 const [socket, name, value] = [0, 1, 2].map(argument) as [string, string, string];
+const whenOwnerGone = process.argv.at(5) === "wait" ? "wait" : "end";
 await using hub = await connect({ socket, start: false, device: "host" });
-using timeline = await hub.createTimeline(name);
+using timeline = await hub.createTimeline(name, { whenOwnerGone });
 timeline.signal(BigInt(value));
 say({ value });
 await told();

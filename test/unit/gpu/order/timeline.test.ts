@@ -112,7 +112,7 @@ describe("the end of a timeline", () => {
     timeline.close();
     await assert.rejects(waiting, /Timeline "theirs" ended at 7 and will never reach 8/);
     await theirs.wait(7);
-    assert.deepEqual([theirs.value, theirs.ended], [7n, true]);
+    assert.deepEqual([theirs.read({ evenIfEnded: true }), theirs.ended], [7n, true]);
     assert.throws(
       () => timeline.signal(9),
       (error) => hasCode(error, "CLOSED"),
@@ -159,7 +159,7 @@ describe("the end of a timeline", () => {
     endTimelineOfDead(writable, timeline.place);
     endTimelineOfDead(writable, timeline.place);
     await assert.rejects(waiting, gone);
-    assert.equal(theirs.value, 2n);
+    assert.equal(theirs.read({ evenIfEnded: true }), 2n);
   });
 
   it("keeps the memory for streams that still wait, and frees it after them", async () => {
@@ -222,7 +222,7 @@ describe("importing a timeline", () => {
     first.close();
     for (let i = 0; i < 2 * (limits.timelineArenaBytes / 64); i += 1)
       device.createTimeline().close();
-    assert.deepEqual([theirs.value, theirs.ended], [1n, true]);
+    assert.deepEqual([theirs.read({ evenIfEnded: true }), theirs.ended], [1n, true]);
   });
 
   it("serves several devices of a process, each with its own registration", async () => {
@@ -253,7 +253,7 @@ describe("closing a timeline", () => {
     assert.deepEqual([theirs.value, theirs.ended], [0n, false]);
     gate.signal(1);
     await stream.synchronize({ timeoutMs: LATE_MS });
-    assert.deepEqual([theirs.value, theirs.ended], [5n, true]);
+    assert.deepEqual([theirs.read({ evenIfEnded: true }), theirs.ended], [5n, true]);
   });
 
   it("waits for pending signals of a stream that was idle after earlier ones", async () => {
@@ -270,7 +270,7 @@ describe("closing a timeline", () => {
     assert.deepEqual([theirs.value, theirs.ended], [1n, false]);
     gate.signal(1);
     await stream.synchronize({ timeoutMs: LATE_MS });
-    assert.deepEqual([theirs.value, theirs.ended], [2n, true]);
+    assert.deepEqual([theirs.read({ evenIfEnded: true }), theirs.ended], [2n, true]);
   });
 
   it("ends it at once if its streams have passed their signals", () => {
@@ -280,7 +280,7 @@ describe("closing a timeline", () => {
     using stream = device.createStream();
     stream.signal(timeline, 5);
     timeline.close();
-    assert.deepEqual([theirs.value, theirs.ended], [5n, true]);
+    assert.deepEqual([theirs.read({ evenIfEnded: true }), theirs.ended], [5n, true]);
   });
 
   it("ends CPU waits of this process with CLOSED", async () => {
