@@ -19,6 +19,8 @@ export class Screen {
   alternate = false;
   cursorVisible = true;
   wraps = true;
+  /** False on the alternate screen after the first part of a frame, until its last part is there. */
+  isWhole = true;
   /** Sequences that no program of ours should send. */
   readonly unknown: string[] = [];
   #main = emptyBuffer();
@@ -64,12 +66,15 @@ export class Screen {
     else if (end === "H") {
       buffer.row = Math.max(1, first) - 1;
       buffer.column = Math.max(1, second) - 1;
+      // A frame of `top` begins at home and ends by clearing what is below it.
+      if (this.alternate) this.isWhole = false;
     } else if (end === "G") buffer.column = Math.max(1, first) - 1;
     else if (end === "K") buffer.lines[buffer.row] = line.slice(0, buffer.column);
     else if (end === "J") {
       const from = first === 2 ? 0 : buffer.row + 1;
       buffer.lines.length = Math.min(buffer.lines.length, from);
       if (first !== 2) buffer.lines[buffer.row] = line.slice(0, buffer.column);
+      this.isWhole = true;
     } else if (end === "C") buffer.column += Math.max(1, first);
     else if (end !== "m") this.unknown.push(`${mark}${numbers}${end}`);
   }
@@ -79,6 +84,7 @@ export class Screen {
     else if (mode === 7) this.wraps = on;
     else if (mode === 1049) {
       this.alternate = on;
+      this.isWhole = true;
       if (on) this.#other = emptyBuffer();
     } else if (mode !== 2004) this.unknown.push(`?${mode}`);
   }

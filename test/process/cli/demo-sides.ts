@@ -1,5 +1,6 @@
 /** The demos with two sides, for the tests that start each side by a command of its own. */
 import assert from "node:assert/strict";
+import { untilStopped } from "../../support/process-state.js";
 import { nightly } from "../../support/random.js";
 import type { CliRig, Outcome } from "./cli-rig.js";
 import { Demo } from "./demo-rig.js";
@@ -94,7 +95,9 @@ export class Pair {
       middle.side === "producer"
         ? { producer: stopping, consumer: other }
         : { producer: other, consumer: stopping };
-    return new Pair(rig, name, sides, await stopping.sayer(middle.line));
+    const stopped = await stopping.sayer(middle.line);
+    await untilStopped(stopped);
+    return new Pair(rig, name, sides, stopped);
   }
 
   /** The process of a side, which is a child of its command. */

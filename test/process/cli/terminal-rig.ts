@@ -66,7 +66,7 @@ export class TerminalRig {
     let look = () => {};
     const shown = new Promise<string>((resolve) => {
       look = () => {
-        if (pattern.test(screen.text)) resolve(screen.text);
+        if (screen.isWhole && pattern.test(screen.text)) resolve(screen.text);
       };
     });
     this.#changed.add(look);

@@ -29,7 +29,7 @@ describe("cuda-ipc pull in a terminal", { skip: skipWithoutEngines || skipTermin
     const rig = await TerminalRig.open();
     one.order({ signal: "SIGSTOP", at: STEP });
     rig.start("pull", "large", "--socket", other.hub.socket);
-    await until("the sender stands still", () => one.reached !== undefined);
+    await one.untilStopped();
     return rig;
   }
 

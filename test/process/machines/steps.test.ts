@@ -56,15 +56,16 @@ describe("two bridges", { skip: skipWithoutEngines }, () => {
       Promise.allSettled([work(rig.site)]),
       4 * WAIT_MS,
     );
-    const { reached } = machine;
-    machine.recall();
+    const reached = await machine.recall();
     const where = `${order.signal} at step ${order.at}, ${reached}`;
     if (outcome[0].status === "rejected") {
       const { reason } = outcome[0];
       assert.ok(reached !== undefined && isEnd(reason), `${where}: ${reason}`);
     }
-    if (order.signal === "SIGSTOP") machine.signalBridge("SIGCONT");
-    else if (reached !== undefined) {
+    if (order.signal === "SIGSTOP") {
+      if (reached !== undefined) await machine.untilStopped();
+      machine.signalBridge("SIGCONT");
+    } else if (reached !== undefined) {
       await machine.bridgeEnded();
       machine.startBridge();
       await machine.bridged();

@@ -1,4 +1,5 @@
 /** The order of a test to a bridge with `inside-bridge.ts`, as files in a folder. */
+import { unlinkSync } from "node:fs";
 
 export interface BridgeOrder {
   readonly signal: "SIGKILL" | "SIGSTOP";
@@ -16,4 +17,15 @@ export function orderFile(folder: string): string {
 /** Has the name of the step once the bridge has reached it. */
 export function reachedFile(folder: string): string {
   return `${folder}/bridge-reached`;
+}
+
+/** Removes a file. @returns false if it was not there: of two processes, one removes it */
+export function removed(path: string): boolean {
+  try {
+    unlinkSync(path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+    throw error;
+  }
 }

@@ -2,9 +2,9 @@
  * Loaded into the bridges of tests before their own code. Sets shorter limits, and makes a bridge
  * stop or die at a given step. Steps are what it asks and answers over links, NATS and its hub.
  */
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { defaults } from "../../../src/base/limits.js";
-import { type NumberedOrder, orderFile, reachedFile } from "./bridge-orders.js";
+import { type NumberedOrder, orderFile, reachedFile, removed } from "./bridge-orders.js";
 
 const { CUDA_IPC_TEST_LIMITS: limits = "{}", CUDA_IPC_TEST_ORDERS: folder } = process.env;
 // WHY before all else: some modules compute with limits while they load.
@@ -22,7 +22,8 @@ async function watchSteps(folder: string): Promise<void> {
     steps += 1;
     if (steps !== order.at) return;
     const { signal } = order;
-    rmSync(orderFile(folder), { force: true });
+    // WHY not by force: if the order is not there any more, the test has taken it back.
+    if (!removed(orderFile(folder))) return;
     writeFileSync(reachedFile(folder), step);
     process.kill(process.pid, signal);
   };

@@ -19,9 +19,16 @@ import type { ConnectOptions } from "../../../src/client/connect.js";
 import { askBridge } from "../../../src/client/connection/bridge-call.js";
 import type { Hub } from "../../../src/client/hub.js";
 import type { BridgeStatus } from "../../../src/wire/bridge-messages.js";
+import { untilStopped } from "../process-state.js";
 import { TestHub, type TestHubOptions } from "../test-hub.js";
 import { soon, until } from "../until.js";
-import { type BridgeOrder, type NumberedOrder, orderFile, reachedFile } from "./bridge-orders.js";
+import {
+  type BridgeOrder,
+  type NumberedOrder,
+  orderFile,
+  reachedFile,
+  removed,
+} from "./bridge-orders.js";
 import type { TestNats } from "./test-nats.js";
 
 const PROGRAM = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
@@ -206,9 +213,20 @@ export class TestMachine {
     return existsSync(path) ? readFileSync(path, "utf8") : undefined;
   }
 
-  /** Takes back an order that was not carried out. */
-  recall(): void {
-    rmSync(orderFile(this.hub.folder.path), { force: true });
+  /** Resolves once the bridge has carried out its order to stop. */
+  async untilStopped(): Promise<void> {
+    await until("the bridge has reached its step", () => this.reached !== undefined);
+    await untilStopped(this.bridgePid);
+  }
+
+  /**
+   * Takes back an order. If the bridge was quicker, resolves once it has reached the step.
+   * @returns that step
+   */
+  async recall(): Promise<string | undefined> {
+    if (!removed(orderFile(this.hub.folder.path)))
+      await until("the bridge has reached its step", () => this.reached !== undefined);
+    return this.reached;
   }
 
   /** Descriptors that the bridge has open. */

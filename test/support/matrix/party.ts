@@ -5,8 +5,9 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, execFileSync, fork } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readdirSync, readlinkSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { isStopped, stateOf } from "../process-state.js";
 import { soon, until } from "../until.js";
 import type { SeamAction, SeamCounts } from "./fault-seam.js";
 import { type Order, type Outcome, type OutcomeMessage, READY_ID } from "./orders.js";
@@ -106,7 +107,7 @@ export class Party {
   }
 
   get isStopped(): boolean {
-    return !this.hasEnded && stateOf(this.pid) === "T";
+    return !this.hasEnded && isStopped(this.pid);
   }
 
   untilStopped(): Promise<void> {
@@ -165,14 +166,6 @@ export function fdsOf(pid: number): Readonly<Record<string, number>> {
 export function isRunning(pid: number): boolean {
   const state = stateOf(pid);
   return state !== undefined && state !== "Z" && state !== "X";
-}
-
-function stateOf(pid: number): string | undefined {
-  try {
-    return readFileSync(`/proc/${pid}/stat`, "utf8").match(/\) (\S)/)?.[1];
-  } catch {
-    return undefined;
-  }
 }
 
 function kindOf(path: string): string | undefined {
