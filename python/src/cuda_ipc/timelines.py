@@ -88,12 +88,12 @@ class Timeline(ClosingAwaited):
         return self._using(self._attempt("read"), look)
 
     @property
-    def _is_awaited(self) -> bool:
+    def _waits_for_owner(self) -> bool:
         return self._words.longs[self._value + 2] != 0
 
     def _why_not_reached(self) -> str:
         found = f"it has reached {self.read(even_if_ended=True)}"
-        return f"{found}, and its next owner is awaited" if self._is_awaited else found
+        return f"{found}, and its next owner is awaited" if self._waits_for_owner else found
 
     def reached(self, value: int) -> bool:
         """Whether the timeline has reached `value`. Raises PEER_GONE if it never will, CLOSED."""
