@@ -45,9 +45,13 @@ static int fail_errno(cuda_ipc_error *error, const char *what, const char *name)
   const char *code = errno == EMFILE || errno == ENFILE ? "TOO_MANY_FDS"
                      : errno == ENOMEM                  ? "OUT_OF_MEMORY"
                      : errno == ENOSPC                  ? "DISK_FULL"
+                     : errno == EFBIG                   ? "LIMIT_EXCEEDED"
+                     : errno == EPROTOTYPE              ? "WRONG_KIND"
                      : errno == EACCES || errno == EPERM ? "PERMISSION_DENIED"
                                                          : "SYSTEM_ERROR";
-  return fail(error, code, "Cannot %s \"%s\": %s", what, name, strerror(errno));
+  const char *advice = errno == EFBIG ? ". Raise the limit for the size of files: ulimit -f unlimited"
+                       : errno == EPROTOTYPE ? ". Another program listens there" : "";
+  return fail(error, code, "Cannot %s \"%s\": %s%s", what, name, strerror(errno), advice);
 }
 
 void cuda_ipc_die(const cuda_ipc_error *error) {
@@ -587,6 +591,14 @@ static int find_socket(char *path, size_t room, cuda_ipc_error *error) {
               length, CUDA_IPC_SOCKET_PATH_BYTES_MAX);
 }
 
+/* A URL would be taken for a path, and the message would be about its folder. */
+static int check_not_url(const char *path, cuda_ipc_error *error) {
+  size_t scheme = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+  if (scheme == 0 || strncmp(path + scheme, "://", 3) != 0) return 0;
+  return fail(error, "UNSUPPORTED", "Cannot use the socket %s: it is a URL. Set CUDA_IPC_SOCKET to "
+      "the path of a socket file. Bridges reach hubs of other machines.", path);
+}
+
 /* Whoever can write to the folder could pose as the hub. */
 static int check_folder(const char *path, cuda_ipc_error *error) {
   char folder[CUDA_IPC_SOCKET_PATH_BYTES_MAX + 1];
@@ -644,6 +656,7 @@ cuda_ipc_hub *cuda_ipc_connect(const char *socket_path, const char *program, int
          strlen(socket_path), CUDA_IPC_SOCKET_PATH_BYTES_MAX);
     return free(hub), NULL;
   } else if (find_socket(hub->path, sizeof hub->path, error) != 0) return free(hub), NULL;
+  if (check_not_url(hub->path, error) != 0) return free(hub), NULL;
   if (check_folder(hub->path, error) != 0) return free(hub), NULL;
   for (int64_t rest = 1000;; rest = rest < 64000 ? 2 * rest : rest) {
     int dialled = dial(hub, error);

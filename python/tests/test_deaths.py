@@ -335,6 +335,12 @@ def test_a_process_with_too_many_descriptors_gets_a_code_and_keeps_no_lease(hub,
 def test_a_missing_or_untrusted_hub_has_its_code(tmp_path, monkeypatch):
     assert code(lambda: cuda_ipc.connect(tmp_path / "hub.sock")) == "HUB_UNAVAILABLE"
     assert code(lambda: cuda_ipc.connect(tmp_path / ("x" * 120))) == "SOCKET_PATH_TOO_LONG"
+    monkeypatch.chdir(tmp_path)
+    assert code(lambda: cuda_ipc.connect("tcp://10.0.0.1:7000")) == "UNSUPPORTED"
+    monkeypatch.setenv("CUDA_IPC_SOCKET", "tcp://10.0.0.1:7000")
+    assert code(lambda: cuda_ipc.connect()) == "UNSUPPORTED"
+    monkeypatch.delenv("CUDA_IPC_SOCKET")
+    assert os.listdir(tmp_path) == []
     os.chmod(tmp_path, 0o777)
     assert code(lambda: cuda_ipc.connect(tmp_path / "hub.sock")) == "UNSAFE_RUNTIME_DIR"
     os.chmod(tmp_path, 0o700)
@@ -429,3 +435,14 @@ def test_a_client_that_was_disconnected_says_so_and_stays_away(hub, python):
     link.request("disconnect", {"session": session}, deadline)
     assert peer.said() == ["DISCONNECTED", "DISCONNECTED"]
     peer.finish()
+
+
+def test_errors_of_limits_and_foreign_sockets_have_a_code_and_advice():
+    import errno
+
+    from cuda_ipc.errors import system_error
+
+    big = system_error("make x", OSError(errno.EFBIG, ""))
+    assert big.code == "LIMIT_EXCEEDED" and "ulimit -f" in str(big)
+    other = system_error("reach x", OSError(errno.EPROTOTYPE, ""))
+    assert other.code == "WRONG_KIND" and "Another program" in str(other)

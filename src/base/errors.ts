@@ -61,6 +61,12 @@ export class CudaError extends CudaIpcError {
   }
 }
 
+/** What to do about an error of the system, if its code says too little. */
+const remedies: Readonly<Record<string, string>> = {
+  EFBIG: "Raise the limit for the size of files: `ulimit -f unlimited`.",
+  EPROTOTYPE: "Another program listens there. Set CUDA_IPC_SOCKET to the hub's socket.",
+};
+
 /** A failed system call, with the system's name of the error (`ENOSPC`). */
 export class SystemError extends CudaIpcError {
   readonly errno: number;
@@ -73,7 +79,7 @@ export class SystemError extends CudaIpcError {
     system: { readonly errno: number; readonly errnoName: string; readonly call: string },
     options?: { readonly cause?: unknown },
   ) {
-    super(code, message, options);
+    super(code, message, { remedy: remedies[system.errnoName], ...options });
     this.errno = system.errno;
     this.errnoName = system.errnoName;
     this.call = system.call;

@@ -16,15 +16,22 @@ export const ROOT = 0;
 
 /**
  * The socket's path: the argument, else `CUDA_IPC_SOCKET`, else `cuda-ipc/hub.sock` in
- * `XDG_RUNTIME_DIR` if that folder belongs to this user, else `cuda-ipc-UID/hub.sock` in the folder
- * for temporary files.
- * @throws SOCKET_PATH_TOO_LONG
+ * `XDG_RUNTIME_DIR` if that folder belongs to this user, else `cuda-ipc-UID/hub.sock` in the
+ * folder for temporary files.
+ * @throws SOCKET_PATH_TOO_LONG; UNSUPPORTED for a URL, of which a path would make folders
  */
 export function hubSocketPath(
   socket: string | undefined,
   env: NodeJS.ProcessEnv = process.env,
 ): string {
-  return checkSocketPath(resolve(chosenPath(socket, env)));
+  const chosen = chosenPath(socket, env);
+  if (/^[A-Za-z][A-Za-z0-9+.-]*:\/\//.test(chosen))
+    throw new CudaIpcError("UNSUPPORTED", `Cannot use the socket ${chosen}: it is a URL`, {
+      remedy:
+        "Set CUDA_IPC_SOCKET to the path of a socket file. Bridges reach hubs of other machines " +
+        "(docs/machines.md).",
+    });
+  return checkSocketPath(resolve(chosen));
 }
 
 /**

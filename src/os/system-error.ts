@@ -13,6 +13,7 @@ const codes = new Map<number, ErrorCode>([
   [errnos.ETOOMANYREFS, "TOO_MANY_FDS"],
   [errnos.ENOSPC, "DISK_FULL"],
   [errnos.EDQUOT, "DISK_FULL"],
+  [errnos.EFBIG, "LIMIT_EXCEEDED"],
   [errnos.ENOMEM, "OUT_OF_MEMORY"],
   [errnos.ENOBUFS, "OUT_OF_MEMORY"],
   [errnos.EACCES, "PERMISSION_DENIED"],
@@ -20,6 +21,7 @@ const codes = new Map<number, ErrorCode>([
   [errnos.ENOSYS, "UNSUPPORTED"],
   [errnos.EPIPE, "PEER_GONE"],
   [errnos.ECONNRESET, "PEER_GONE"],
+  [errnos.EPROTOTYPE, "WRONG_KIND"],
 ]);
 
 /** Two names share this number. The manual pages use this one. */

@@ -17,9 +17,16 @@ _ROOT = 0
 def hub_socket_path(path: str | os.PathLike[str] | None = None) -> str:
     """The path of the hub's socket: the argument, else CUDA_IPC_SOCKET, else the user's folder.
 
-    Raises SOCKET_PATH_TOO_LONG.
+    Raises SOCKET_PATH_TOO_LONG, and UNSUPPORTED for a URL, of which a path would make folders.
     """
-    found = os.path.abspath(os.fspath(path) if path else _default_path())
+    chosen = os.fsdecode(path) if path else _default_path()
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", chosen):
+        raise CudaIpcError(
+            "UNSUPPORTED",
+            f"Cannot use the socket {chosen}: it is a URL. Set CUDA_IPC_SOCKET to the path of a "
+            f"socket file. Bridges reach hubs of other machines.",
+        )
+    found = os.path.abspath(chosen)
     if len(os.fsencode(found)) > LIMIT_SOCKET_PATH_BYTES:
         raise CudaIpcError(
             "SOCKET_PATH_TOO_LONG",

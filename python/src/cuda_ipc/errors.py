@@ -74,8 +74,17 @@ _BY_ERRNO = {
     errno.ENOMEM: "OUT_OF_MEMORY",
     errno.ENOSPC: "DISK_FULL",
     errno.EDQUOT: "DISK_FULL",
+    errno.EFBIG: "LIMIT_EXCEEDED",
+    errno.EPROTOTYPE: "WRONG_KIND",
     errno.EACCES: "PERMISSION_DENIED",
     errno.EPERM: "PERMISSION_DENIED",
+}
+
+
+#: What to do, if the remedy of the code says too little.
+_ADVICE = {
+    errno.EFBIG: ". Raise the limit for the size of files: ulimit -f unlimited",
+    errno.EPROTOTYPE: ". Another program listens there. Set CUDA_IPC_SOCKET to the hub's socket",
 }
 
 
@@ -83,7 +92,8 @@ def system_error(attempt: str, cause: OSError) -> CudaIpcError:
     """Turns an error of the operating system into one of this family."""
     code = _BY_ERRNO.get(cause.errno or 0, "SYSTEM_ERROR")
     name = errno.errorcode.get(cause.errno or 0, "error")
-    made = error(code, f"Cannot {attempt}: {name}, {os.strerror(cause.errno or 0)}")
+    advice = _ADVICE.get(cause.errno or 0, "")
+    made = error(code, f"Cannot {attempt}: {name}, {os.strerror(cause.errno or 0)}{advice}")
     made.__cause__ = cause
     return made
 

@@ -185,7 +185,6 @@ const hintsByErrno: Readonly<Record<string, string>> = {
   ENOENT: "Check the path.",
   ENOTDIR: "Check the path.",
   EISDIR: "Name a file, not a folder.",
-  EPROTOTYPE: "Another program listens there. Set CUDA_IPC_SOCKET to the hub's socket.",
   EROFS: "Choose a folder that you can write to. For the hub, set CUDA_IPC_SOCKET.",
 };
 

@@ -41,6 +41,11 @@ describe("the client in C, at a hub that is not as it should be", { skip }, () =
     assert.match(await peer.errors(), /^error\[HUB_UNAVAILABLE\].*`cuda-ipc hub serve`/);
   });
 
+  it("refuses a URL instead of a path", async () => {
+    await using peer = programs.peer("tcp://10.0.0.1:7000", "lists");
+    assert.match(await peer.errors(), /^error\[UNSUPPORTED\].*tcp:.*it is a URL/);
+  });
+
   it("does not trust a folder to which others can write", async () => {
     await using own = await TestHub.start();
     chmodSync(own.folder.path, 0o777);

@@ -165,7 +165,7 @@ describe("cuda-ipc hub", () => {
       assert.match(words, /hint: Move that file away, or set CUDA_IPC_SOCKET/);
       assert.equal(existsSync(rig.socket), true);
       assert.match(
-        await rig.fails("SYSTEM_ERROR", "ls"),
+        await rig.fails("WRONG_KIND", "ls"),
         /EPROTOTYPE.*\n.*hint: Another program listens there/,
       );
     } finally {

@@ -74,6 +74,19 @@ describe("hubSocketPath", () => {
   });
 });
 
+describe("hubSocketPath of a URL", () => {
+  it("is refused, from the argument and from CUDA_IPC_SOCKET", () => {
+    for (const url of ["tcp://10.0.0.1:7000", "unix:///run/hub.sock", "HTTP://x"])
+      for (const attempt of [
+        () => hubSocketPath(url, {}),
+        () => hubSocketPath(undefined, { CUDA_IPC_SOCKET: url }),
+        () => runtimeSocketPath("offer.sock", { CUDA_IPC_SOCKET: url }),
+      ])
+        assert.throws(attempt, { code: "UNSUPPORTED", message: /it is a URL$/, remedy: /path of/ });
+    assert.equal(hubSocketPath("/tmp/a://b", {}), "/tmp/a:/b");
+  });
+});
+
 describe("runtimeSocketPath", () => {
   it("is in the hub's folder, or in the user's own if the hub serves several users", () => {
     using folder = new TestFolder();

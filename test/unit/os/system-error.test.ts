@@ -8,4 +8,11 @@ describe("systemError", () => {
     assert.equal(constants.errno.EAGAIN, constants.errno.EWOULDBLOCK);
     assert.equal(systemError("wait", "connect", constants.errno.EWOULDBLOCK).errnoName, "EAGAIN");
   });
+
+  it("has a code and a remedy for a file that may not grow and a socket of another type", () => {
+    const big = systemError("make x", "ftruncate", constants.errno.EFBIG);
+    assert.deepEqual([big.code, /ulimit -f/.test(big.remedy)], ["LIMIT_EXCEEDED", true]);
+    const other = systemError("reach x", "connect", constants.errno.EPROTOTYPE);
+    assert.deepEqual([other.code, /Another program/.test(other.remedy)], ["WRONG_KIND", true]);
+  });
 });
