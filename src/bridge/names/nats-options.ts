@@ -34,8 +34,8 @@ const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 type ConnectionOptions = NonNullable<Parameters<NatsTransport["connect"]>[0]>;
 
 /**
- * @throws TypeError for a bucket or domain that NATS does not take; NATS_UNAVAILABLE for a URL that the
- * client of NATS would misread; SystemError for a file
+ * @throws TypeError for a bucket or domain that NATS does not take; NATS_UNAVAILABLE for a URL that
+ * the client of NATS would misread; SystemError for a file
  */
 export function connectionOptions(
   { credsAuthenticator, nkeyAuthenticator }: NatsTransport,

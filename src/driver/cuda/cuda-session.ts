@@ -1,7 +1,8 @@
 /**
  * The open CUDA driver: libcuda initialised once, its contexts, and the check of every call's
- * status. A device's primary context is retained at its first use, and is current only during a call
- * of the seam. All CUDA code of a process shares the primary context, so its flags stay as they are.
+ * status. A device's primary context is retained at its first use, and is current only during a
+ * call of the seam. All CUDA code of a process shares the primary context, so its flags stay as
+ * they are.
  */
 import { checkInteger } from "../../base/bytes.js";
 import type { ErrorCode } from "../../base/error-codes.js";
@@ -21,8 +22,8 @@ interface Device {
 const ORDINAL_MAX = 2 ** 31 - 1;
 
 /**
- * Whether a call with a handle may succeed once the handle's context is current. The driver has done
- * nothing then. WHY both: which of them it answers depends on whether another context is current.
+ * Whether a call with a handle may succeed once the handle's context is current. The driver has
+ * done nothing then. WHY both: which of them it answers depends on whether another context is current.
  */
 export function wantsContext(status: number): boolean {
   return (
@@ -112,8 +113,8 @@ export class CudaSession {
   }
 
   /**
-   * Makes a call that finds its context by a handle, without making the context current, which would
-   * take two more calls.
+   * Makes a call that finds its context by a handle, without making the context current, which
+   * would take two more calls.
    */
   byHandle(ordinal: number, call: (cuda: Libcuda) => number): number {
     const status = call(this.cuda);
@@ -131,7 +132,8 @@ export class CudaSession {
 
   /**
    * Makes the caller's context current again, or none. Comes after each call of the seam: see
-   * `keepingContext`. WHY always: the driver crashes the process if a released context is still current.
+   * `keepingContext`. WHY always: the driver crashes the process if a released context is still
+   * current.
    * Other CUDA code on this thread expects its own context.
    */
   leave(): void {
