@@ -1,6 +1,6 @@
 /**
- * Refuses moves of ArrayBuffers over mapped memory. A move makes a second ArrayBuffer over the same
- * memory, which our refcount does not know, so the memory would be unmapped under it.
+ * Refuses moves of ArrayBuffers over mapped memory. A move makes another ArrayBuffer, which our
+ * refcount does not know, so the memory would be unmapped under it.
  */
 import { markAsUntransferable } from "node:worker_threads";
 
@@ -33,7 +33,7 @@ export function unmovable(buffer: ArrayBuffer): ArrayBuffer {
   return moved;
 }
 
-/** Newer releases of Node 24 enforce the mark in V8. Older ones only look at it in `postMessage`. */
+/** Newer releases of Node 24 enforce the mark in V8. Older ones do so only in `postMessage`. */
 function refusesMoves(): boolean {
   const probe: Movable = new ArrayBuffer(1);
   if (probe.transfer === undefined) return false;
