@@ -221,6 +221,9 @@ function checkBools(values: Uint8Array): void {
   }
 }
 
+/** Bytes, or the pixels of a canvas. */
+export type Bytes = Uint8Array | Uint8ClampedArray;
+
 /** The bytes of a view, without a copy. */
 export function bytesOf(view: ArrayBufferView): Uint8Array {
   return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);

@@ -104,3 +104,30 @@ export function messageOf(thrown: unknown): string {
 export function hasCode(error: unknown, code: ErrorCode): error is CudaIpcError {
   return error instanceof CudaIpcError && error.code === code;
 }
+
+/** Lines of a stack that are looked at for the caller. */
+const FRAMES_MAX = 50;
+
+/**
+ * Adds the lines of the caller to the stack of an error that was made in a callback, or deep in the
+ * package: V8 keeps ten lines, and for a timer or a socket none of them is the user's. Call it
+ * where the caller awaits, after an `await`. Returns the error.
+ */
+export function withCallers(error: unknown): unknown {
+  if (!(error instanceof Error) || !Object.isExtensible(error)) return error;
+  const here = { stack: "" };
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = FRAMES_MAX;
+  Error.captureStackTrace(here, withCallers);
+  Error.stackTraceLimit = stackTraceLimit;
+  // A program may replace Error.prepareStackTrace, whose results need not be text.
+  const { stack } = error;
+  if (typeof stack !== "string" || typeof here.stack !== "string") return error;
+  const known = new Set(stack.split("\n"));
+  const missing = here.stack
+    .split("\n")
+    .slice(1)
+    .filter((line) => !known.has(line));
+  if (missing.length > 0) error.stack = [stack, ...missing].join("\n");
+  return error;
+}

@@ -5,9 +5,8 @@
  */
 import type { ReadableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
-import { withCallers } from "../base/caller-frames.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, withCallers } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import type { Device } from "../gpu/device.js";
 import { nextTurn, waitUntil } from "../gpu/order/adaptive-wait.js";
@@ -49,9 +48,7 @@ export class ChannelReader<D extends DType = DType> {
   #pending: TakenMessage | undefined;
   /** Explains a TIMEOUT of `next()`. */
   readonly #why = () => (this.#open ? this.#whyEmpty() : undefined);
-  /** A `next` is under way. */
   #isAwaited = false;
-  /** It was noticed that the writer died. */
   #isOrphaned = false;
   #open = true;
 

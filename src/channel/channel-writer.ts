@@ -6,9 +6,8 @@
 import type { WritableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
 import { checkInteger } from "../base/bytes.js";
-import { withCallers } from "../base/caller-frames.js";
 import { checkNotAborted, Deadline, type WaitOptions } from "../base/deadline.js";
-import { CudaIpcError, hasCode } from "../base/errors.js";
+import { CudaIpcError, hasCode, withCallers } from "../base/errors.js";
 import { optionsOf, waitChecks } from "../base/option-checks.js";
 import { releaseAll } from "../base/scope.js";
 import type { Device } from "../gpu/device.js";
@@ -41,7 +40,6 @@ export class ChannelWriter<D extends DType = DType> {
   readonly #loans: SlotLoans<D>;
   readonly #roster: ReaderRoster;
   readonly #turns = new FairTurns();
-  /** A `loan` is under way. */
   #isAwaited = false;
   /** As it was at the close. */
   #dropped = 0;
@@ -163,11 +161,7 @@ export class ChannelWriter<D extends DType = DType> {
     const attempt = `wait for ${readers} of channel "${this.label}"`;
     checkNotAborted(attempt, options);
     const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY);
-    try {
-      await this.#roster.arrived(count, deadline, () => this.#checkOpen());
-    } catch (error) {
-      throw withCallers(error);
-    }
+    await this.#roster.arrived(count, deadline, () => this.#checkOpen());
   }
 
   /**

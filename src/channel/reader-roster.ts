@@ -1,6 +1,6 @@
 /** Waits for the readers of a channel, and names them in the writer's errors. */
 import type { Deadline } from "../base/deadline.js";
-import { hasCode } from "../base/errors.js";
+import { hasCode, withCallers } from "../base/errors.js";
 import { retryPause } from "../base/pause.js";
 import type { LiveReader } from "../ring/reader-seats.js";
 
@@ -34,10 +34,10 @@ export class ReaderRoster {
         // Nothing rings when a reader attaches, so poll.
         await retryPause(deadline);
       } catch (error) {
-        if (!hasCode(error, "TIMEOUT")) throw error;
+        if (!hasCode(error, "TIMEOUT")) throw withCallers(error);
         const readers = this.#live();
         const names = readers.length === 0 ? "" : `: ${await this.#list(readers, () => "")}`;
-        throw deadline.timedOut(`${readers.length} of ${count} came${names}`);
+        throw withCallers(deadline.timedOut(`${readers.length} of ${count} came${names}`));
       }
     }
   }

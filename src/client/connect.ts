@@ -1,8 +1,7 @@
 /** Joins this user's hub, or a hub for several users. Starts one if none runs. */
 import { basename, dirname } from "node:path";
-import { withCallers } from "../base/caller-frames.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
-import { CudaIpcError, hasCode } from "../base/errors.js";
+import { CudaIpcError, hasCode, withCallers } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { GrowingPause } from "../base/pause.js";
 import { aDeviceName } from "../gpu/option-checks.js";

@@ -3,9 +3,8 @@
  * another one if none here has room, and to another worker if that one dies or leaves. Requests
  * that no worker has room for wait in order.
  */
-import { withCallers } from "../base/caller-frames.js";
 import { Deadline } from "../base/deadline.js";
-import { CudaIpcError, hasCode } from "../base/errors.js";
+import { CudaIpcError, hasCode, withCallers } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { checkFunction } from "../base/option-checks.js";
 import { releaseAll } from "../base/scope.js";

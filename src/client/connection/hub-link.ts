@@ -6,9 +6,8 @@
  *     |                          |
  *     +---- farewell, close -----+---- the time is up, close ----> ended
  */
-import { withCallers } from "../../base/caller-frames.js";
 import { Deadline } from "../../base/deadline.js";
-import { CudaIpcError, hasCode } from "../../base/errors.js";
+import { CudaIpcError, hasCode, withCallers } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import { Listeners } from "../../base/listeners.js";
 import { releaseAll } from "../../base/scope.js";

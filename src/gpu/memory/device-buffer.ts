@@ -3,7 +3,7 @@
  * only; device-array.ts knows shapes. How the memory was made and travels is up to its mechanism
  * (mechanisms.ts). The mapping ends when the buffer is closed and nothing uses it any more.
  */
-import { bytesOf } from "../../array/host-values.js";
+import { type Bytes, bytesOf } from "../../array/host-values.js";
 import { checkInteger, checkRange } from "../../base/bytes.js";
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
@@ -186,11 +186,7 @@ export class DeviceBuffer {
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */
-  async write(
-    byteOffset: number,
-    bytes: Uint8Array | Uint8ClampedArray,
-    options: WaitOptions = {},
-  ): Promise<void> {
+  async write(byteOffset: number, bytes: Bytes, options: WaitOptions = {}): Promise<void> {
     checkWait(options);
     checkRange(`Write to "${this.label}"`, byteOffset, bytes.byteLength, this.byteLength);
     await this.use("write", options, (mapped, deadline) =>
@@ -199,11 +195,7 @@ export class DeviceBuffer {
   }
 
   /** Copies bytes from the device into `target`. */
-  async read(
-    byteOffset: number,
-    target: Uint8Array | Uint8ClampedArray,
-    options: WaitOptions = {},
-  ): Promise<void> {
+  async read(byteOffset: number, target: Bytes, options: WaitOptions = {}): Promise<void> {
     checkWait(options);
     checkRange(`Read of "${this.label}"`, byteOffset, target.byteLength, this.byteLength);
     await this.use("read", options, (mapped, deadline) =>
