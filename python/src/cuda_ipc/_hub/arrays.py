@@ -182,9 +182,10 @@ class HubArrays(Session):
         metadata, users = _checked_metadata(metadata), checked_sharing(sharing)
         layouts: dict[str, Layout] = {}
         end = 0
-        for key, (dtype, shape) in arrays.items():
+        for key, wanted in arrays.items():
             if not isinstance(key, str):
                 raise TypeError(f"the name of an array must be a string, not {key!r}")
+            dtype, shape = _dtype_and_shape(key, wanted)
             layouts[key] = packed_layout(dtype, shape, round_up(end, BUNDLE_ALIGNMENT))
             end = layouts[key].byte_offset + layouts[key].nbytes
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
@@ -243,6 +244,17 @@ class HubArrays(Session):
         return await self._in_thread(
             timeout, lambda left: self.open_bundle(name, access=access, wait=wait, timeout=left)
         )
+
+
+def _dtype_and_shape(key: str, wanted: object) -> tuple[object, Shape]:
+    # WHY the first one is looked at: (2, 3) is a shape without its dtype.
+    if not isinstance(wanted, (tuple, list)) or len(wanted) != 2 or isinstance(wanted[0], int):
+        shown = repr(wanted) if isinstance(wanted, (tuple, list)) else type(wanted).__name__
+        raise TypeError(
+            f"array {key!r} must be given as (dtype, shape), such as ('float32', (2, 3)), not "
+            f"{shown[:60]}. Copy its values into the bundle before publish()"
+        )
+    return wanted[0], wanted[1]
 
 
 def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
