@@ -201,3 +201,13 @@ def test_node_of_a_relative_entry_of_the_path_is_found_from_anywhere(tmp_path, m
     monkeypatch.setattr(sys, "path", [""])
     found = _node.find_node()
     assert subprocess.run([found, "--version"], cwd="/", capture_output=True).returncode == 0
+
+
+def test_the_hub_gets_what_loads_packages_under_plug_and_play_and_no_other_option_of_node():
+    from cuda_ipc._starting import _hub_environment
+
+    kept = '--require "/a b/.pnp.cjs" --experimental-loader file:///a/.pnp.loader.mjs'
+    own = {"A": "1", "NODE_OPTIONS": f"--inspect=9229 {kept} --require /c/preload.cjs"}
+    assert _hub_environment(own) == {"A": "1", "NODE_OPTIONS": kept}
+    assert _hub_environment({"A": "1", "NODE_OPTIONS": "--inspect"}) == {"A": "1"}
+    assert _hub_environment({"A": "1"}) == {"A": "1"}

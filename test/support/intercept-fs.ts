@@ -20,7 +20,6 @@ const errnosByCall = {
   mkdirSync: [errno.EACCES, errno.ENOSPC],
   unlinkSync: [errno.EACCES, errno.EROFS],
   chmodSync: [errno.EROFS, errno.EPERM],
-  fchmodSync: [errno.EROFS, errno.EPERM],
   ftruncateSync: [errno.EIO, errno.ENOMEM],
   renameSync: [errno.ENOSPC, errno.EACCES],
 } as const;

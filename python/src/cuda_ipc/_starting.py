@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._deadline import Deadline, GrowingPause
@@ -55,14 +56,27 @@ def start_hub(
         os.close(said)
 
 
+# Yarn Plug'n'Play: Node.js finds no package without them.
+_PLUG_AND_PLAY = re.compile(
+    r"""--(?:require|experimental-loader)[ =](?:"[^"]*\.pnp\.(?:cjs|loader\.mjs)\""""
+    r"""|\S*\.pnp\.(?:cjs|loader\.mjs)(?!\S))"""
+)
+
+
+def _hub_environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Leaves out Node's other options (a debugger's port, preloaded modules): not for the hub."""
+    environment = {key: value for key, value in own.items() if key != "NODE_OPTIONS"}
+    kept = _PLUG_AND_PLAY.findall(own.get("NODE_OPTIONS", ""))
+    return {**environment, "NODE_OPTIONS": " ".join(kept)} if kept else environment
+
+
 def _spawn(command: list[str], says: int, log_path: str) -> None:
     """Starts it as nobody's descendant. It is not ended: others may have joined it."""
     # Supervisors end a program with all its descendants. The shell ends at once. An image without
     # a shell has no such supervisor, as a rule, and there the hub stays a child of this process.
     if os.path.exists(_SHELL):
         command = [_SHELL, "-c", '"$0" "$@" &', *command]
-    # Options of this process's own Node.js (a debugger's port, preloaded modules) are not for it.
-    environment = {key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"}
+    environment = _hub_environment(os.environ)
     log = open_own_file(log_path, os.O_RDWR | os.O_APPEND)
     try:
         child = subprocess.Popen(

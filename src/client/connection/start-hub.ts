@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { childEnvironment } from "../../base/child-environment.js";
 import type { Deadline } from "../../base/deadline.js";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
@@ -72,16 +73,13 @@ const SHELL = "/bin/sh";
 const IN_BACKGROUND = '"$0" "$@" &';
 
 function spawnHub(socketPath: string, idleMs: number | undefined, logPath: string): StartedHub {
-  const env = { ...process.env };
-  // Options of this process (a debugger's port, preloaded modules) are not for the hub.
-  delete env.NODE_OPTIONS;
   const idle = idleMs === undefined ? [] : [`--idle-ms=${idleMs}`];
   const log = openOwnFile(logPath, "own-append");
   try {
     const options = {
       detached: true,
       cwd: "/",
-      env,
+      env: childEnvironment(),
       stdio: ["ignore", "pipe", log.number] as const,
     };
     // The cast: the types know no file descriptor here, and no failed start.

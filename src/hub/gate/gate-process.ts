@@ -1,5 +1,6 @@
 /** One gate of a hub (gate-main.ts): a child process that carries out one order after another. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { childEnvironment } from "../../base/child-environment.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { ownProgram } from "../../base/own-package.js";
 import { acquireIn, releaseAll, type Scope } from "../../base/scope.js";
@@ -164,9 +165,6 @@ function start(scope: Scope): { readonly child: ChildProcess; readonly own: Seqp
 }
 
 function startProcess(socket: SeqpacketSocket): ChildProcess {
-  const env = { ...process.env };
-  // Options of this process, such as a debugger's port, are not the gate's.
-  delete env.NODE_OPTIONS;
   // Nothing but the socket: what it inherits stays open as long as it blocks.
   const stdio = ["ignore", "ignore", "ignore", socket.fd.number] as const;
   const child = spawn(
@@ -174,7 +172,7 @@ function startProcess(socket: SeqpacketSocket): ChildProcess {
     [ownProgram("hub/gate/gate-main.js") ?? "hub/gate/gate-main.js"],
     {
       cwd: "/",
-      env,
+      env: childEnvironment(),
       stdio: [...stdio],
     },
   );

@@ -3,6 +3,7 @@
  * own end of the socket, and a pidfd to see the keeper's end and to kill it.
  */
 import { spawn } from "node:child_process";
+import { childEnvironment } from "../../base/child-environment.js";
 import { CudaIpcError } from "../../base/errors.js";
 import type { LogSettings } from "../../base/log-events.js";
 import { ownProgram } from "../../base/own-package.js";
@@ -86,16 +87,13 @@ function spawnKeeper(
   log: OwnedFd | undefined,
   fds: readonly OwnedFd[],
 ): OwnedFd | undefined {
-  const env = { ...process.env };
-  // Options of this process, such as a debugger's port, are not for the keeper or the next hub.
-  delete env.NODE_OPTIONS;
   try {
     const child = spawn(
       process.execPath,
       [...SMALL, ownProgram("keeper/main.js") ?? "keeper/main.js", ...args],
       {
         detached: true,
-        env,
+        env: childEnvironment(),
         stdio: ["ignore", "ignore", log?.number ?? "ignore", ...fds.map((fd) => fd.number)],
       },
     );

@@ -33,7 +33,7 @@ describe("atSystemCall()", () => {
       ["memfd_create", "EMFILE"],
       ["ftruncate", "ENOMEM"],
       ["fcntl", "EBUSY"],
-      ["fchmodSync", "EROFS"],
+      ["chmodSync", "EROFS"],
       ["mmap", "ENOMEM"],
       ["munmap", "ENOMEM"],
       ["close", "EIO"],
