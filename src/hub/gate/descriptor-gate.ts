@@ -7,6 +7,7 @@
 import { CudaIpcError, messageOf } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
 import type { Log } from "../../base/log-events.js";
+import { GrowingPause } from "../../base/pause.js";
 import { releaseAll } from "../../base/scope.js";
 import type { Packet, SeqpacketSocket } from "../../os/seqpacket.js";
 import { describeError } from "../hub-log.js";
@@ -22,6 +23,9 @@ const RETRY_AFTER_MS = 1_000;
  * them.
  */
 const ORDERS_PER_USER = 2;
+/** So many gates that die at once are replaced at once. Later ones wait ever longer. */
+const DEATHS_AT_ONCE_MAX = 3;
+const PAUSE_MS_MAX = 60_000;
 /** How many gates may get a socket to keep, if one after the other fails. */
 const KEEP_TRIES_MAX = 3;
 
@@ -70,6 +74,11 @@ export class DescriptorGate {
   readonly #users = new Map<number, UserOrders>();
   #timer: NodeJS.Timeout | undefined;
   #open = true;
+  readonly #pause = new GrowingPause(PAUSE_MS_MAX);
+  /** The last gates in a row that died before they were ready. */
+  #deaths = 0;
+  #nextStartMs = 0;
+  #lastDeath = "";
   /** Orders that wait for the next gate. */
   #waiting: (() => void)[] = [];
 
@@ -247,6 +256,8 @@ export class DescriptorGate {
   }
 
   #requireActive(): Gate {
+    if (this.#active === undefined && performance.now() < this.#nextStartMs)
+      throw new CudaIpcError("HUB_UNAVAILABLE", this.#lastDeath);
     this.#active ??= this.#startGate();
     return this.#active;
   }
@@ -262,6 +273,8 @@ export class DescriptorGate {
   }
 
   #onReady(gate: Gate): void {
+    this.#deaths = 0;
+    this.#pause.reset();
     if (gate !== this.#successor) return;
     this.#successor = undefined;
     const earlier = this.#active;
@@ -286,9 +299,18 @@ export class DescriptorGate {
 
   #onFailure(gate: Gate, reason: CudaIpcError): void {
     this.#log("gate-failed", `a gate failed: ${reason.message}`, { code: reason.code });
+    if (!gate.process.ready) this.#diedAtOnce(reason);
     if (gate === this.#successor) this.#successor = undefined;
     if (gate === this.#active) this.#active = undefined;
     this.#end(gate);
+  }
+
+  /** A broken installation would otherwise start one for each try of each client, forever. */
+  #diedAtOnce(reason: CudaIpcError): void {
+    this.#deaths += 1;
+    this.#lastDeath = reason.message;
+    if (this.#deaths < DEATHS_AT_ONCE_MAX) return;
+    this.#nextStartMs = performance.now() + this.#pause.nextMs();
   }
 
   #onExit(gate: Gate): void {

@@ -1,7 +1,9 @@
 /** One gate of a hub (gate-main.ts): a child process that carries out one order after another. */
 import { type ChildProcess, spawn } from "node:child_process";
+import type { Socket } from "node:net";
 import { childEnvironment } from "../../base/child-environment.js";
-import { CudaIpcError } from "../../base/errors.js";
+import { CudaIpcError, hasCode } from "../../base/errors.js";
+import { lastError } from "../../base/last-error.js";
 import { ownProgram } from "../../base/own-package.js";
 import { acquireIn, releaseAll, type Scope } from "../../base/scope.js";
 import { POLLIN, pollFd } from "../../os/file-calls.js";
@@ -11,6 +13,8 @@ import { decodeGateLine, type GateLine, gateOrders, refusalIn } from "./gate-mes
 
 /** Longer than any start of a process. A gate that does not block answers sooner. */
 const SILENCE_MAX_MS = 3_000;
+/** How much is kept of what it writes about its death. */
+const WORDS_MAX = 4096;
 
 export interface GateOrder {
   readonly op: keyof typeof gateOrders;
@@ -40,6 +44,8 @@ export class GateProcess {
   #announced: GateLine | undefined;
   #silence: NodeJS.Timeout | undefined;
   #retiring = false;
+  #ready = false;
+  #words = "";
 
   /**
    * Takes orders at once.
@@ -49,14 +55,24 @@ export class GateProcess {
     this.#events = events;
     const { child, own } = acquireIn(start);
     this.#child = child;
-    const onEnd = (error?: Error) => {
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+      this.#words = (this.#words + text).slice(-WORDS_MAX);
+    });
+    child.once("exit", () => {
+      if (this.#ready) this.#fail(undefined);
+      events.onExit();
+    });
+    child.once("error", (error) => {
       this.#fail(error);
       events.onExit();
-    };
-    this.#child.once("exit", () => onEnd()).once("error", onEnd);
+    });
+    // After its last words. A gate that was never ready keeps nothing, so it cannot block here.
+    child.once("close", () => this.#fail(new Error(this.#diedAtOnce())));
     this.#channel = new PacketChannel(own, {
       onPacket: (packet) => this.#onPacket(packet),
-      onEnd: (reason) => this.#fail(reason),
+      onEnd: (reason) => {
+        if (this.#ready || reason !== undefined) this.#fail(reason);
+      },
     });
     // A hub that has ended does not wait for it.
     this.#channel.setReferenced(false);
@@ -68,9 +84,16 @@ export class GateProcess {
     try {
       this.#channel.send(Uint8Array.of(gateOrders[order.op]), [order.socket.fd]);
     } catch (error) {
+      // It died at once. Its end gives the order to another gate.
+      if (!this.#ready && (hasCode(error, "PEER_GONE") || hasCode(error, "CLOSED"))) return;
       this.#orders.pop();
       order.onDone(0, failureOf(error));
     }
+  }
+
+  /** False until it has said so: a gate that dies before has begun no order. */
+  get ready(): boolean {
+    return this.#ready;
   }
 
   /** Takes no more orders. The process ends after the last one. */
@@ -99,8 +122,10 @@ export class GateProcess {
       return;
     }
     const line = decodeGateLine(packet.bytes);
-    if (line.kind === "ready") this.#events.onReady();
-    else if (line.kind === "done") this.#finish(line.kept);
+    if (line.kind === "ready") {
+      this.#ready = true;
+      this.#events.onReady();
+    } else if (line.kind === "done") this.#finish(line.kept);
     else this.#announced = line;
   }
 
@@ -125,22 +150,28 @@ export class GateProcess {
   }
 
   #fail(reason: unknown): void {
-    const [begun, ...untouched] = this.#orders.splice(0);
+    const orders = this.#orders.splice(0);
+    const begun = this.#ready ? orders.shift() : undefined;
     const isExpected = this.#retiring;
     this.#retiring = true;
     this.#close();
-    if (isExpected && begun === undefined) return;
+    if (isExpected && begun === undefined && orders.length === 0) return;
     // It must not go on with orders that another gate gets.
     this.#child.kill("SIGKILL");
     const failure = failureOf(reason);
     if (!isExpected) this.#events.onFailure(failure);
     begun?.onDone(0, failure);
-    for (const order of untouched) order.retry();
+    for (const order of orders) order.retry();
+  }
+
+  #diedAtOnce(): string {
+    const words = lastError(this.#words);
+    return words === "" ? "it ended at once" : `it ended at once: ${words}`;
   }
 
   #close(): void {
     clearTimeout(this.#silence);
-    this.#channel.close();
+    releaseAll([() => this.#channel.close(), () => this.#child.stderr?.destroy()]);
   }
 }
 
@@ -165,8 +196,8 @@ function start(scope: Scope): { readonly child: ChildProcess; readonly own: Seqp
 }
 
 function startProcess(socket: SeqpacketSocket): ChildProcess {
-  // Nothing but the socket: what it inherits stays open as long as it blocks.
-  const stdio = ["ignore", "ignore", "ignore", socket.fd.number] as const;
+  // Nothing of others: what it inherits stays open as long as it blocks.
+  const stdio = ["ignore", "ignore", "pipe", socket.fd.number] as const;
   const child = spawn(
     process.execPath,
     [ownProgram("hub/gate/gate-main.js") ?? "hub/gate/gate-main.js"],
@@ -177,5 +208,7 @@ function startProcess(socket: SeqpacketSocket): ChildProcess {
     },
   );
   child.unref();
+  // The cast: it is a socket, and the types say less.
+  (child.stderr as Socket | null)?.unref();
   return child;
 }

@@ -12,7 +12,8 @@ import type { FdStore } from "./fd-store.js";
 import { KeeperProcess } from "./keeper-process.js";
 
 /** A keeper that lives for less counts as broken: the next one waits longer. */
-const GOOD_LIFE_MS = 1000;
+const GOOD_LIFE_MS = 10_000;
+const PAUSE_MS_MAX = 60_000;
 
 export interface HubKeeperOptions {
   /** The command that starts the next hub. */
@@ -25,7 +26,7 @@ export interface HubKeeperOptions {
 
 export class HubKeeper {
   readonly #options: HubKeeperOptions;
-  readonly #pause = new GrowingPause();
+  readonly #pause = new GrowingPause(PAUSE_MS_MAX);
   #process: KeeperProcess | undefined;
   #manager: ServiceManager | undefined;
   #socketPath = "";

@@ -1,11 +1,13 @@
 /** The gate receives for all users. A user who sends much does not delay the others. */
 import assert from "node:assert/strict";
+import { statSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { limits } from "../../../src/base/limits.js";
 import { DescriptorGate } from "../../../src/hub/gate/descriptor-gate.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { TestFolder } from "../../support/test-folder.js";
 import { until } from "../../support/until.js";
 
 const SENDERS = 40;
@@ -105,6 +107,37 @@ describe("the requests of a gate", () => {
       await until("the order is done", () => failures.length === 2);
       assert.deepEqual(failures, [undefined, undefined]);
     } finally {
+      for (const one of [sender, socket, gate]) one.close();
+    }
+  });
+
+  it("are refused with the gate's error, without a new gate each, if gates die at once", async () => {
+    using folder = new TestFolder();
+    const { execPath } = process;
+    const starts = folder.file("starts");
+    const dies = `echo >> ${starts}; echo "Error [X]: no valibot" >&2; echo "Node.js" >&2; exit 1`;
+    writeFileSync(starts, "");
+    writeFileSync(folder.file("node"), `#!/bin/sh\n${dies}\n`, { mode: 0o700 });
+    const gate = new DescriptorGate(() => {});
+    const { sender, socket } = sent(1, 1);
+    const receive = () =>
+      new Promise<string | undefined>((resolve) => {
+        const onDone = (failure: Error | undefined) => resolve(failure?.message);
+        gate.of(OTHER).receive(socket, { onPacket: () => assert.fail("nothing comes"), onDone });
+      });
+    // Nothing of a gate keeps a process alive.
+    const alive = setInterval(() => {}, 1000);
+    process.execPath = folder.file("node");
+    try {
+      await until("an order is refused without a start", async () => {
+        const before = statSync(starts).size;
+        const failure = await receive();
+        assert.match(failure ?? "", /: it ended at once: Error \[X\]: no valibot$/);
+        return statSync(starts).size === before;
+      });
+    } finally {
+      process.execPath = execPath;
+      clearInterval(alive);
       for (const one of [sender, socket, gate]) one.close();
     }
   });
