@@ -23,7 +23,8 @@ const ORDINAL_MAX = 2 ** 31 - 1;
 
 /**
  * Whether a call with a handle may succeed once the handle's context is current. The driver has
- * done nothing then. WHY both: which of them it answers depends on whether another context is current.
+ * done nothing then. WHY both: which of them it answers depends on whether another context is
+ * current.
  */
 export function wantsContext(status: number): boolean {
   return (

@@ -68,7 +68,10 @@ describe("save", () => {
     });
     const scale = bundle.array("scale");
     assert.deepEqual([scale.dtype, scale.shape], ["uint8", [2, 2]]);
-    assert.deepEqual(Buffer.from(await bundle.array("packed").read()).toString(), "pack");
+    assert.deepEqual(
+      Buffer.from((await bundle.array("packed").read()) as Uint8Array).toString(),
+      "pack",
+    );
     assert.equal(bundle.metadata["cuda-ipc.dtype:packed"], '{"dtype":"F4","shape":[8,1]}');
     await hub.save("m", testHub.folder.file("copy.safetensors"));
     assert.deepEqual(readFileSync(testHub.folder.file("copy.safetensors")), original);
