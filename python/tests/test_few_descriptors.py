@@ -95,13 +95,6 @@ def test_without_descriptors_connect_has_a_code(socket):
     assert set(codes_of(lambda: cuda_ipc.connect(socket).close())) == {"TOO_MANY_FDS"}
 
 
-def test_without_descriptors_a_hub_is_not_started(tmp_path):
-    path = str(tmp_path / "few" / "hub.sock")
-    with free_descriptors(0), pytest.raises(cuda_ipc.CudaIpcError) as refused:
-        cuda_ipc.connect(path)
-    assert refused.value.code == "TOO_MANY_FDS"
-
-
 def test_without_descriptors_a_group_has_a_code(tmp_path):
     def join():
         path = str(tmp_path / str(next(numbers)))

@@ -236,17 +236,14 @@ class ServiceClient(OfProcess):
             if not isinstance(reason, Late):
                 raise
         if promise is None and link is not None:
-            # A request would have to wait behind another here, or to travel. A new worker may be
-            # idle.
+            # A request would wait behind another here, or travel. A new worker may be idle.
             is_far = self._links.get(link) is not None
             if (link.load > 1 or is_far) and self.workers < self._plan.workers_max:
                 self._search.look_again()
             return link
-        with self._lock:
-            held = sum(link.held for link in self._links)
-        if self.workers:
-            raise deadline.timed_out(no_room(held))
-        raise self._search.timed_out(deadline)
+        if not self.workers:
+            raise self._search.timed_out(deadline)
+        raise deadline.timed_out(no_room(sum(link.held for link in list(self._links))))
 
     # ------------------------------------------------ links
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._deadline import Deadline
-from .._ring_message import Hold
 from .._waiting import pauses
 from ..channel_message import Message
 from ..channel_slot import Slot
@@ -29,6 +28,7 @@ from .envelope import (
     encode_envelope,
     monotonic_micros,
 )
+from .held_replies import HeldReplies
 from .messages import HeldReply, ServiceMessage, SlotToFill
 from .promise import Steps
 from .receiver import Inbox, Receiver
@@ -67,9 +67,7 @@ class ClientLink:
         self._is_leaving = False
         #: Ended, and no reply of it is held.
         self.is_settled = False
-        #: Where in the window the replies are that the program has.
-        self._positions: dict[Hold, int] = {}
-        self._replies.on_drop = self._drop
+        self._held = HeldReplies(self)
         self._inbox = Inbox(self._replies, self._lock, self._on_message, self._on_end)
 
     def start(self) -> None:
@@ -234,59 +232,21 @@ class ClientLink:
         if envelope.kind == REFUSED:
             self._is_leaving = True
         if envelope.kind == REPLY and call is not None:
+            self._held.add(message, position)
             reply = HeldReply(message, envelope, self)
-            if message.byte_length == 0:
-                message.hold.is_open = True
-                self._give_back(message, position)  # it has nothing in the slot
-            else:
-                self._positions[message.hold] = position
             if not call.outcome.resolve(Outcome("reply", reply)):
-                self._give_back(message, position)
+                self._held.give_back(message)
         else:
             report = report_of(envelope) if envelope.kind == FAILED else None
-            self._give_back(message, position)
+            self._held.give_back(message, position)
             outcome = outcome_of(name, envelope.kind, report)
             if call is not None:
                 call.outcome.resolve(outcome)
         self._client._on_room()
 
-    def _give_back(self, message: Message, position: int) -> None:
-        """Gives back what no user has seen."""
-        with self._lock:
-            self._replies._give_back(message, None)
-            self._window.given_back(position)
-            self._positions.pop(message.hold, None)
-
-    def _drop(self, message: Message) -> None:
-        """The program has dropped a reply. WHY later: see `Messages.drop`."""
-        self._receiver.call_later(lambda: self._release(message, None))
-
     def release(self, message: ServiceMessage, stream: Any) -> None:
         assert isinstance(message, HeldReply)
-        try:
-            self._release(message._message, stream)
-        finally:
-            message._is_released = message._message.hold not in self._positions
-            message._message.hold.is_open = False
-
-    def _release(self, taken: Message, stream: Any) -> None:
-        reader = self._replies
-        by = reader._given_stream(stream) or self._stream
-        if by is None and self._is_on_gpu and not taken.closed:
-            reader._parts.memory.finish()
-        with self._lock:
-            position = self._positions.pop(taken.hold, None)
-            if position is None:
-                return
-            try:
-                if not self.is_settled:
-                    reader._give_back(taken, by)
-            finally:
-                self._window.given_back(position)
-        if self.open:
-            self._client._on_room()
-        else:
-            self._settle_if_free()
+        self._held.release(message, stream)
 
     def is_ready(self, message: Message) -> bool:
         with self._lock:
