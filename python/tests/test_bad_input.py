@@ -147,7 +147,9 @@ def test_a_signal_while_a_hub_is_looked_for_ends_connect(tmp_path, monkeypatch):
     # WHY the pause: a signal inside Popen can leave a pipe of Popen's own open.
     command = tmp_path / "cuda-ipc"
     command.write_text(
-        "#!/bin/sh\n/bin/sleep 0.5\n: > started\nexec /bin/sleep 2\n".replace("started", str(tmp_path / "started"))
+        "#!/bin/sh\n/bin/sleep 0.5\n: > started\nexec /bin/sleep 2\n".replace(
+            "started", str(tmp_path / "started")
+        )
     )
     command.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
