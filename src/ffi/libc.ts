@@ -17,6 +17,7 @@ export interface Libc {
   epoll_wait(epoll: number, events: Uint8Array, count: number, timeoutMs: number): number;
   memfd_create(name: string, flags: number): number;
   ftruncate(fd: number, length: number): number;
+  fchmod(fd: number, mode: number): number;
   fallocate(fd: number, mode: number, offset: number, length: number): number;
   mmap(
     address: Address | null,
@@ -128,6 +129,7 @@ function open(): Libc {
     epoll_wait: declare("epoll_wait", "int", ["int", "void*", "int", "int"]),
     memfd_create: declare("memfd_create", "int", ["str", "uint"]),
     ftruncate: declare("ftruncate", "int", ["int", "int64"]),
+    fchmod: declare("fchmod", "int", ["int", "uint32"]),
     fallocate: declare("fallocate", "int", ["int", "int", "int64", "int64"]),
     mmap: declare("mmap", "void*", ["void*", "size_t", "int", "int", "int", "int64"]),
     munmap: declare("munmap", "int", ["void*", "size_t"]),

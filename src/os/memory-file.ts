@@ -3,7 +3,7 @@
  * mapping (SIGBUS). Its mode keeps other users who got it for reading from opening it for writing.
  * https://man7.org/linux/man-pages/man2/memfd_create.2.html
  */
-import { chmodSync, writeSync } from "node:fs";
+import { writeSync } from "node:fs";
 import { hasCode } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
 import { lastErrno, libc } from "../ffi/libc.js";
@@ -188,13 +188,10 @@ function isSizeSealed(seals: number): boolean {
   return seals >= 0 && (seals & SIZE_SEALS) === SIZE_SEALS;
 }
 
-/** WHY by path: the permission model (node --permission) refuses fchmod, whatever is allowed. */
+/** WHY not by Node: its permission model refuses fchmod, whatever is allowed. */
 function setMode(fd: OwnedFd, mode: number): void {
-  try {
-    chmodSync(`/proc/self/fd/${fd.number}`, mode);
-  } catch (error) {
-    throw fromNodeError(`set the mode of a memory file to 0${mode.toString(8)}`, error);
-  }
+  if (libc().fchmod(fd.number, mode) < 0)
+    throw systemError(`set the mode of a memory file to 0${mode.toString(8)}`, "fchmod");
 }
 
 function create(name: string): OwnedFd {

@@ -31,6 +31,7 @@ const byCall: Readonly<
   epoll_wait: [errno.EINTR],
   memfd_create: NO_ROOM_FOR_FD,
   ftruncate: [errno.ENOMEM, errno.ENOSPC],
+  fchmod: [errno.EROFS, errno.EPERM],
   fallocate: [errno.ENOSPC, errno.EINTR],
   mmap: [errno.ENOMEM],
   munmap: [errno.ENOMEM],

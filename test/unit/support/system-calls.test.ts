@@ -33,7 +33,7 @@ describe("atSystemCall()", () => {
       ["memfd_create", "EMFILE"],
       ["ftruncate", "ENOMEM"],
       ["fcntl", "EBUSY"],
-      ["chmodSync", "EROFS"],
+      ["fchmod", "EROFS"],
       ["mmap", "ENOMEM"],
       ["munmap", "ENOMEM"],
       ["close", "EIO"],
