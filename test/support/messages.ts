@@ -81,6 +81,15 @@ export const awaitingTimeline: Descriptor = {
   content: { kind: "timeline", byteOffset: 128, whenOwnerGone: "wait" },
 };
 
+const timelines: readonly Descriptor[] = [
+  timelineDescriptor,
+  awaitingTimeline,
+  {
+    ...timelineDescriptor,
+    content: { kind: "timeline", byteOffset: 128, whenOwnerGone: "end" },
+  },
+];
+
 export const channelContent = {
   kind: "channel",
   dtype: "float32",
@@ -151,8 +160,12 @@ export const requests: readonly Request[] = [
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: hostArray },
   ...sharings.map((sharing) => ({ ...head, op: "create" as const, ...sharedFrame, sharing })),
   { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: hostBundle(3, 200) },
-  { ...head, op: "create", name: "frame", lifetime: "held", descriptor: timelineDescriptor },
-  { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: awaitingTimeline },
+  ...timelines.map((descriptor) => ({
+    ...head,
+    op: "create" as const,
+    ...sharedFrame,
+    descriptor,
+  })),
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: gpuArray },
   ...([true, "any", 7] as const).map((replace) => ({
     ...head,
@@ -200,6 +213,8 @@ export function mayEndOthers(bytes: Uint8Array): boolean {
   try {
     const request = decodeRequest(bytes);
     const { op } = request;
+    // It takes the name of another object of the same user.
+    if (op === "create" && request.replace !== undefined) return true;
     return op === "restart" || op === "disconnect" || (op === "stop" && request.force);
   } catch {
     return false;
@@ -254,7 +269,7 @@ const heldObjects: readonly HeldObject[] = [
     lifetime: "pinned",
     descriptor: hostBundle(3, 200),
   },
-  ...[timelineDescriptor, gpuArray, pooledArray, legacyArray, replica, ...channels].map(
+  ...[...timelines, gpuArray, pooledArray, legacyArray, replica, ...channels].map(
     (descriptor, index) => ({
       ...summary,
       descriptor,
@@ -282,7 +297,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
   restored: [{}],
   restart: [{}],
   open: [
-    ...[hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray].map((descriptor) => ({
+    ...[hostArray, hostBundle(3, 200), ...timelines, gpuArray].map((descriptor) => ({
       ...opened,
       descriptor,
     })),
@@ -326,7 +341,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
   inspect: [
     hostArray,
     hostBundle(3, 200),
-    timelineDescriptor,
+    ...timelines,
     gpuArray,
     pooledArray,
     legacyArray,

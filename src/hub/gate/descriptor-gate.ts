@@ -29,10 +29,7 @@ const PAUSE_MS_MAX = 60_000;
 /** How many gates may get a socket to keep, if one after the other fails. */
 const KEEP_TRIES_MAX = 3;
 
-/**
- * Sockets that no gate would take. Kept reachable: collecting one closes it, and that could block
- * the hub.
- */
+/** Sockets that no gate would take. Kept reachable: collecting one closes it, which may block. */
 const unclosed: SeqpacketSocket[] = [];
 
 interface Gate {

@@ -138,7 +138,7 @@ describe("a journal that is written", () => {
         },
       );
       const { published, code } = JSON.parse(stdout || "{}") as { published: number; code: string };
-      assert.equal(code, "SYSTEM_ERROR", stderr);
+      assert.equal(code, "LIMIT_EXCEEDED", stderr);
       assert.ok(published > 0);
       const text = readFileSync(path, "utf8");
       assert.ok(text.endsWith("\n"));
