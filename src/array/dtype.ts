@@ -70,7 +70,7 @@ export function parseDType(text: string): DType {
   throw new CudaIpcError("UNSUPPORTED_DTYPE", `Unknown dtype ${shownValue(text)}: ${known}`);
 }
 
-/** What other libraries and languages call the dtypes. */
+/** Names of the dtypes in other libraries and languages. */
 const otherNames: ReadonlyMap<string, DType> = new Map([
   ["float", "float32"],
   ["double", "float64"],

@@ -61,7 +61,7 @@ export class CudaError extends CudaIpcError {
   }
 }
 
-/** What to do about an error of the system, if its code says too little. */
+/** Remedies for errors of the system whose code says too little. */
 const remedies: Readonly<Record<string, string>> = {
   EFBIG: "Raise the limit for the size of files: `ulimit -f unlimited`.",
   EPROTOTYPE: "Another program listens there. Set CUDA_IPC_SOCKET to the hub's socket.",

@@ -4,7 +4,7 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 
-/** What a file is by its name. */
+/** Kinds of files, by the ends of their names. */
 const names: readonly (readonly [pattern: RegExp, what: string])[] = [
   // `model.safetensors.index.json`, `x.bin.index.fp16.json`, `model_index.json`
   [/(^|[._-])index(\.[^./]+)*\.json$/i, "an index of other files"],
@@ -18,7 +18,7 @@ const names: readonly (readonly [pattern: RegExp, what: string])[] = [
   [/(^|_)(pytorch_model|adapter_model|training_args|optimizer|scheduler)\b.*\.bin$/i, "a pickle"],
 ];
 
-/** What a file is by its first bytes. */
+/** Kinds of files, by their first bytes. */
 const starts: readonly (readonly [bytes: readonly number[], what: string])[] = [
   [[0x50, 0x4b, 0x03, 0x04], "an archive (of torch or NumPy, or another ZIP file)"],
   [[0x47, 0x47, 0x55, 0x46], "a GGUF model"],
@@ -44,7 +44,7 @@ export function refuseForeignFormat(path: string, start: Uint8Array, rawBy: stri
   );
 }
 
-/** What the name says, if it is no array: `an archive`. */
+/** The kind of a file whose name says that it is no array: `an archive`. */
 export function whatNameSays(path: string): string | undefined {
   const name = path.slice(path.lastIndexOf("/") + 1);
   return names.find(([pattern]) => pattern.test(name))?.[1];

@@ -51,7 +51,7 @@ export function isOpaqueKey(key: string): boolean {
   return key.startsWith(KEY);
 }
 
-/** What an array of so many bytes was; undefined if the metadata does not say so. */
+/** The original dtype and shape of an array; undefined if the metadata does not give them. */
 export function opaqueTypeOf(
   name: string,
   byteLength: number,

@@ -28,7 +28,7 @@ export interface NatsOptions {
 
 const LOGIN =
   "Log in with --user and CUDA_IPC_NATS_PASSWORD, or with --token. Leave the login out of the URL.";
-/** What NATS takes as the name of a bucket, and bridges as that of a domain. */
+/** Valid names: of a bucket for NATS, of a domain for bridges. */
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
 type ConnectionOptions = NonNullable<Parameters<NatsTransport["connect"]>[0]>;
