@@ -59,21 +59,12 @@ export async function writeFilePartAsync(
   }
 }
 
-/** Lets only its owner use the file (0600). */
-export function restrictToOwner(path: string): void {
-  setMode(path, 0o600, `restrict ${path} to its owner`);
-}
-
-/** Lets every user who reaches the file use it (0666). */
-export function openToAll(path: string): void {
-  setMode(path, 0o666, `let other users use ${path}`);
-}
-
-function setMode(path: string, mode: number, attempt: string): void {
+/** Sets the mode of a file, whatever the umask. */
+export function setMode(path: string, mode: number): void {
   try {
     chmodSync(path, mode);
   } catch (error) {
-    throw fromNodeError(attempt, error);
+    throw fromNodeError(`set the mode of ${path}`, error);
   }
 }
 

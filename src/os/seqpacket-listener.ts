@@ -1,17 +1,30 @@
 /** A listening Unix socket, SEQPACKET by default. Nothing here waits. */
+import { closeSync, constants, openSync, renameSync } from "node:fs";
+import { basename, dirname } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
 import { lastErrno, libc } from "../ffi/libc.js";
+import { setMode } from "./file-calls.js";
 import { OwnedFd } from "./owned-fd.js";
 import { openSocket, SeqpacketSocket, type SocketType } from "./seqpacket.js";
-import { removeStaleSocket } from "./socket-file.js";
+import { isThere, removeStaleSocket } from "./socket-file.js";
 import * as layout from "./socket-layout.js";
 import { retryInterrupted } from "./socket-message.js";
-import { errnos, systemError } from "./system-error.js";
+import { errnos, fromNodeError, systemError } from "./system-error.js";
 
 const BACKLOG = 1024;
 const F_GETFL = 3;
 const F_SETFL = 4;
+
+/** The mode of a socket that only its owner may use, and of one for every user who reaches it. */
+export const OWNER_ONLY = 0o600;
+export const FOR_ALL = 0o666;
+
+export interface ListenOptions {
+  /** The file's mode, whatever the umask. Default: `OWNER_ONLY`. */
+  readonly mode?: number;
+  readonly type?: SocketType;
+}
 
 export class SeqpacketListener {
   readonly fd: OwnedFd;
@@ -20,18 +33,33 @@ export class SeqpacketListener {
     this.fd = fd;
   }
 
-  /** Listens at a path where no file is. */
-  static listen(path: string, type?: SocketType): SeqpacketListener {
-    return acquireIn((scope) => {
-      const fd = scope.own(openSocket(type), (fd) => fd.close());
-      const address = layout.unixAddress(layout.checkSocketPath(path));
-      if (libc().bind(fd.number, address, address.byteLength) < 0)
-        throw systemError(`listen at ${path}`, "bind");
-      // WHY here: the caller does not know of the file, and the next listener would fail.
-      scope.defer(() => removeStaleSocket(path));
-      if (libc().listen(fd.number, BACKLOG) < 0) throw systemError(`listen at ${path}`, "listen");
-      return new SeqpacketListener(fd);
-    });
+  /**
+   * Listens at a path where no file is. The file appears with its mode and with a listener behind
+   * it. Only one process at a time calls this for a path: the name is random, or a lock decides.
+   */
+  static listen(path: string, options: ListenOptions = {}): SeqpacketListener {
+    const { mode = OWNER_ONLY, type } = options;
+    layout.checkSocketPath(path);
+    if (isThere(path)) throw systemError(`listen at ${path}`, "bind", errnos.EADDRINUSE);
+    return withEarlyPath(path, (early) =>
+      acquireIn((scope) => {
+        const fd = scope.own(openSocket(type), (fd) => fd.close());
+        removeStaleSocket(early); // Of a process that was killed between these steps.
+        const address = layout.unixAddress(early);
+        if (libc().bind(fd.number, address, address.byteLength) < 0)
+          throw systemError(`listen at ${path}`, "bind");
+        scope.defer(() => removeStaleSocket(early));
+        setMode(early, mode);
+        if (libc().listen(fd.number, BACKLOG) < 0) throw systemError(`listen at ${path}`, "listen");
+        rename(early, path);
+        return new SeqpacketListener(fd);
+      }),
+    );
+  }
+
+  /** Takes over a socket that has an address and does not listen yet: see `listen`. */
+  static bound(fd: OwnedFd): SeqpacketListener {
+    return new SeqpacketListener(fd);
   }
 
   /**
@@ -57,8 +85,8 @@ export class SeqpacketListener {
   }
 
   /**
-   * Takes the listening over from another process. New clients then see this process as their peer
-   * (SO_PEERCRED). Clients that wait to be accepted notice nothing.
+   * Listens, or takes the listening over from another process. New clients then see this process as
+   * their peer (SO_PEERCRED). Clients that wait to be accepted notice nothing.
    */
   listen(): void {
     if (libc().listen(this.fd.number, BACKLOG) < 0) throw systemError("listen", "listen");
@@ -85,4 +113,33 @@ function tryIntOption(fd: OwnedFd, option: number): number | undefined {
   const length = new Uint32Array(new ArrayBuffer(4)).fill(4);
   if (libc().getsockopt(fd.number, layout.SOL_SOCKET, option, value, length) < 0) return undefined;
   return new DataView(value.buffer).getInt32(0, true);
+}
+
+/** Runs `use` with the name of a socket that does not listen yet. */
+function withEarlyPath<T>(path: string, use: (early: string) => T): T {
+  const early = `${path}.new`;
+  if (layout.fitsSocketPath(early)) return use(early);
+  // The system takes no longer path, but follows this one.
+  const folder = openFolder(dirname(path));
+  try {
+    return use(`/proc/self/fd/${folder}/${basename(early)}`);
+  } finally {
+    closeSync(folder);
+  }
+}
+
+function openFolder(folder: string): number {
+  try {
+    return openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  } catch (error) {
+    throw fromNodeError(`open the folder ${folder}`, error);
+  }
+}
+
+function rename(early: string, path: string): void {
+  try {
+    renameSync(early, path);
+  } catch (error) {
+    throw fromNodeError(`listen at ${path}`, error);
+  }
 }

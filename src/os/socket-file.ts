@@ -101,6 +101,11 @@ export function removeStaleSocket(
   unlink(path);
 }
 
+/** Whether anything is at the path. */
+export function isThere(path: string): boolean {
+  return look(path) !== undefined;
+}
+
 function look(path: string): Stats | undefined {
   try {
     return lstatSync(path, { throwIfNoEntry: false });

@@ -138,10 +138,14 @@ function address(name: Uint8Array): Uint8Array {
   return bytes;
 }
 
+export function fitsSocketPath(path: string): boolean {
+  return Buffer.byteLength(path, "utf8") <= limits.socketPathBytesMax;
+}
+
 /** @throws SOCKET_PATH_TOO_LONG */
 export function checkSocketPath(path: string): string {
-  const byteLength = Buffer.byteLength(path, "utf8");
-  if (byteLength > limits.socketPathBytesMax) {
+  if (!fitsSocketPath(path)) {
+    const byteLength = Buffer.byteLength(path, "utf8");
     throw new CudaIpcError(
       "SOCKET_PATH_TOO_LONG",
       `Cannot use ${path} as a socket: ${byteLength} bytes, ` +

@@ -7,7 +7,6 @@ import { CudaIpcError, messageOf } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { FdWatch } from "../os/fd-watch.js";
-import { restrictToOwner } from "../os/file-calls.js";
 import { closeFds } from "../os/foreign-fd.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
@@ -148,7 +147,6 @@ export class PeerListener {
     return acquireIn((scope) => {
       const listener = scope.own(SeqpacketListener.listen(path), (listener) => listener.close());
       scope.defer(() => removeStaleSocket(path));
-      restrictToOwner(path);
       passDescriptors(listener.fd, false);
       return new PeerListener(path, service, listener);
     });
