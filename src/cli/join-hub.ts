@@ -1,5 +1,5 @@
 /** How commands reach the hub, end it, and say that there is none. */
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { type ConnectOptions, connect, hubSocketPath } from "../client/connect.js";
 import { hubWithoutSocket } from "../client/connection/reach-hub.js";
@@ -45,13 +45,22 @@ export async function tryJoinHub(
   options: JoinOptions = {},
 ): Promise<Hub | undefined> {
   try {
-    return await connect({ ...connectOptions(context, command, options), start: false });
+    const hub = await connect({ ...connectOptions(context, command, options), start: false });
+    await tellWithoutSocket(hub, context);
+    return hub;
   } catch (error) {
     // A hub may run although its socket was removed. Then "no hub runs" would be wrong.
     const isRunning = hubWithoutSocket(hubSocketPath(options.socket)) !== undefined;
     if (hasCode(error, "HUB_UNAVAILABLE") && !isRunning) return undefined;
     throw error;
   }
+}
+
+/** Says what happened to the socket of a hub that was found without one. */
+async function tellWithoutSocket(hub: Hub, { terminal, signal }: CommandContext): Promise<void> {
+  if (existsSync(hub.socketPath)) return;
+  const { troubles } = await hub.status({ signal });
+  for (const trouble of troubles) terminal.note(trouble);
 }
 
 /**

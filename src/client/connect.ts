@@ -16,6 +16,7 @@ import {
   type Greeting,
   type HubTarget,
   hubWithoutSocket,
+  isStarting,
   prepareOwnFolder,
   START_PATIENCE_MS,
   tryConnect,
@@ -156,6 +157,7 @@ async function tryReach(
     if (error instanceof Farewell) return undefined;
     throw error;
   }
+  if (!isImpatient && isStarting(socketPath)) return undefined;
   const missing =
     folderOwner(socketPath) === undefined ? `, and ${dirname(socketPath)} does not exist` : "";
   const found =

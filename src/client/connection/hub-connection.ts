@@ -9,7 +9,7 @@ import { packageVersion } from "../../base/own-package.js";
 import { closeFds } from "../../os/foreign-fd.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { PacketChannel } from "../../os/packet-channel.js";
-import { type Packet, SeqpacketSocket } from "../../os/seqpacket.js";
+import type { Packet, SeqpacketSocket } from "../../os/seqpacket.js";
 import { ownThread } from "../../os/thread-identity.js";
 import { decodeResult, encodeMessage } from "../../wire/codec.js";
 import {
@@ -39,6 +39,12 @@ interface Pending {
 /** The entry of a request whose answer is ignored. */
 const UNAWAITED: Pending = { settle: (packet) => closeFds(packet.fds), fail: () => {} };
 
+export interface HubAddress {
+  readonly socketPath: string;
+  /** Connected to the hub, by whatever way. */
+  readonly socket: SeqpacketSocket;
+}
+
 export class HubConnection {
   readonly socketPath: string;
   readonly hubPid: number;
@@ -63,20 +69,18 @@ export class HubConnection {
   }
 
   /**
-   * Connects to a hub of a trusted user and says hello.
+   * Says hello to a hub of a trusted user. Takes over the socket.
    * @param session continues the leases of an earlier connection of this process
-   * @throws SystemError `ENOENT` or `ECONNREFUSED` if none listens; UNTRUSTED_PEER,
-   * PROTOCOL_MISMATCH, Farewell
+   * @throws UNTRUSTED_PEER, PROTOCOL_MISMATCH, Farewell
    */
   static async open(
-    socketPath: string,
+    { socketPath, socket }: HubAddress,
     program: string,
     deadline: Deadline,
     trusted: ReadonlySet<number>,
     session?: number,
     keepAlive = new KeepAlive(),
   ): Promise<HubConnection> {
-    const socket = SeqpacketSocket.connect(socketPath);
     let connection: HubConnection;
     try {
       const peer = socket.peerCredentials();

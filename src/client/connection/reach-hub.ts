@@ -14,6 +14,8 @@ import {
   ownUid,
   prepareRuntimeFolder,
 } from "../../os/runtime-folder.js";
+import { SeqpacketSocket } from "../../os/seqpacket.js";
+import { isTwinHeld, tryConnectTwin } from "../../os/socket-twin.js";
 import { HubConnection } from "./hub-connection.js";
 import { Farewell } from "./hub-reply.js";
 import { KeepAlive } from "./keep-alive.js";
@@ -51,15 +53,30 @@ export async function tryConnect(
   const { deadline, session, keepAlive } = greeting;
   const pause = new GrowingPause(CROWDED_PAUSE_MS_MAX);
   for (;;) {
-    if (!checkCommonFolder(socketPath, trusted)) return undefined;
     try {
-      return await HubConnection.open(socketPath, program, deadline, trusted, session, keepAlive);
+      const socket = dial(socketPath, trusted);
+      if (socket === undefined) return undefined;
+      const at = { socketPath, socket };
+      return await HubConnection.open(at, program, deadline, trusted, session, keepAlive);
     } catch (error) {
-      if (error instanceof SystemError && ABSENT.has(error.errnoName)) return undefined;
       if (!isCrowded(error)) throw error;
     }
     await waitInCrowd(pause.nextMs(), deadline, keepAlive);
   }
+}
+
+/** Undefined if nobody listens. A hub that has lost its folder listens at the twin. */
+function dial(socketPath: string, trusted: ReadonlySet<number>): SeqpacketSocket | undefined {
+  try {
+    if (checkCommonFolder(socketPath, trusted)) return SeqpacketSocket.connect(socketPath);
+  } catch (error) {
+    const isAbsent = error instanceof SystemError && ABSENT.has(error.errnoName);
+    const isLost = isAbsent || hasCode(error, "UNSAFE_RUNTIME_DIR");
+    const twin = isLost ? tryConnectTwin(socketPath, trusted) : undefined;
+    if (twin === undefined && !isAbsent) throw error;
+    return twin;
+  }
+  return tryConnectTwin(socketPath, trusted);
 }
 
 /** No socket file, or no listener behind it. */
@@ -156,6 +173,14 @@ export function prepareOwnFolder(socketPath: string): void {
     throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: ${found}`);
   }
   if (!checkCommonFolder(socketPath, new Set([ownUid()]))) prepareRuntimeFolder(socketPath);
+}
+
+/**
+ * Whether a hub is about to listen, if none does: one that starts takes the lock first, and one
+ * whose files were removed has the twin's address.
+ */
+export function isStarting(socketPath: string): boolean {
+  return lockHolder(`${socketPath}.lock`) !== undefined || isTwinHeld(socketPath);
 }
 
 /** Describes a hub that holds the lock without a socket; undefined if there is none. */

@@ -1,6 +1,6 @@
 /**
- * The hub's listening sockets: the current one, and earlier ones whose file was removed, as long as
- * clients wait in their backlog.
+ * The hub's listening sockets: the current one, earlier ones whose file was removed, as long as
+ * clients wait in their backlog, and the twin.
  */
 import type { Log } from "../../base/log-events.js";
 import { releaseAll } from "../../base/scope.js";
@@ -17,12 +17,20 @@ export class Entrance {
   readonly #newClients: NewClients;
   readonly #log: Log;
   readonly #doors = new Set<Door>();
+  /** Does not listen before `openTwin`. */
+  readonly #twin: SeqpacketListener | undefined;
   #listener: SeqpacketListener;
   #timer: NodeJS.Timeout | undefined;
   #open = true;
 
-  /** Takes over the listener. Lets nobody in before `open`. */
-  constructor(listener: SeqpacketListener, newClients: NewClients, log: Log) {
+  /** Takes over the listeners. Lets nobody in before `open`. */
+  constructor(
+    listener: SeqpacketListener,
+    twin: SeqpacketListener | undefined,
+    newClients: NewClients,
+    log: Log,
+  ) {
+    this.#twin = twin;
     this.#listener = listener;
     this.#newClients = newClients;
     this.#log = log;
@@ -34,7 +42,17 @@ export class Entrance {
   }
 
   open(): void {
-    const listener = this.#listener;
+    this.#openDoor(this.#listener);
+  }
+
+  /** Lets clients in that find no socket file. */
+  openTwin(): void {
+    const twin = this.#twin;
+    if (twin === undefined || [...this.#doors].some(({ listener }) => listener === twin)) return;
+    this.#openDoor(twin);
+  }
+
+  #openDoor(listener: SeqpacketListener): void {
     // The hub takes no descriptors before it knows who connects.
     passDescriptors(listener.fd, false);
     listener.listen();
@@ -56,6 +74,7 @@ export class Entrance {
     const doors = [...this.#doors];
     this.#doors.clear();
     const listeners = new Set([...doors.map(({ listener }) => listener), this.#listener]);
+    if (this.#twin !== undefined) listeners.add(this.#twin);
     releaseAll([
       ...doors.map(
         ({ watch }) =>
@@ -87,8 +106,10 @@ export class Entrance {
   }
 
   #closeIfLeft(door: Door): void {
-    if (door.listener === this.#listener || !this.#doors.delete(door)) return;
-    releaseAll([() => door.watch.close(), () => door.listener.close()]);
+    const { listener } = door;
+    if (listener === this.#listener || listener === this.#twin) return;
+    if (!this.#doors.delete(door)) return;
+    releaseAll([() => door.watch.close(), () => listener.close()]);
   }
 }
 

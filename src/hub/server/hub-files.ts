@@ -5,7 +5,8 @@
  *   lock gone or replaced     makes and locks a new one; if another hub has it, touches nothing
  *   socket gone or replaced   listens anew; clients that wait at the old socket are still served
  *   journal gone or replaced  rewrites it
- *   folder gone               waits until it comes back
+ *   folder gone               makes it again, unless nobody uses the hub: then it ends. If it cannot
+ *                             be made, clients find the hub by its twin until it comes back.
  */
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -31,6 +32,8 @@ const PROBLEM_LOOK_MS = 500;
 /** How often to look without inotify. */
 const BLIND_LOOK_MS = 5000;
 
+const BY_TWIN = "Programs of this machine still find this hub, by an abstract socket.";
+
 export interface HubFilesOptions {
   readonly socketPath: string;
   readonly lock: OwnedFd;
@@ -44,6 +47,12 @@ export interface HubFilesOptions {
    * @throws UNSAFE_RUNTIME_DIR if others could write to it
    */
   readonly checkFolder: () => boolean;
+  /** Makes the socket's folder again. Throws if that cannot be done. */
+  readonly makeFolder: () => void;
+  /** Returns false if the hub keeps or serves something. */
+  readonly endIfUnused: () => boolean;
+  /** Lets clients in that find no socket file. */
+  readonly openTwin: () => void;
   /** Makes another listener at the socket's path, where nobody listens any more. */
   readonly listen: () => SeqpacketListener;
   /** Called when the hub has another lock. */
@@ -121,7 +130,9 @@ export class HubFiles {
         this.#checkJournal(troubles);
       }
     } catch (error) {
-      troubles.push(`The files beside the socket cannot be made again: ${describeError(error)}.`);
+      this.#options.openTwin();
+      const found = describeError(error);
+      troubles.push(`The files beside the socket cannot be made again: ${found}. ${BY_TWIN}`);
     }
     for (const trouble of troubles)
       if (!this.#troubles.includes(trouble)) this.#options.log("files-missing", trouble);
@@ -132,13 +143,23 @@ export class HubFiles {
   }
 
   #checkFolder(troubles: string[]): boolean {
-    if (this.#options.checkFolder()) return true;
-    const folder = dirname(this.#options.socketPath);
-    troubles.push(
-      `The folder ${folder} is gone, so no new client finds this hub. ` +
-        `Make it again: mkdir -m 700 ${folder}`,
-    );
-    return false;
+    const { checkFolder, endIfUnused, makeFolder, socketPath, log } = this.#options;
+    if (checkFolder()) return true;
+    if (endIfUnused()) return false;
+    const folder = dirname(socketPath);
+    try {
+      makeFolder();
+      this.#watchFolder();
+      log("file-remade", `the folder ${folder} was removed, and is made again`, { path: folder });
+      return true;
+    } catch (error) {
+      this.#options.openTwin();
+      troubles.push(
+        `The folder ${folder} was removed, and cannot be made again: ${describeError(error)}. ` +
+          `${BY_TWIN} Make the folder again: mkdir -m 700 ${folder}`,
+      );
+      return false;
+    }
   }
 
   /** Whether this hub holds the lock of its path. */

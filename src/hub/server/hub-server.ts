@@ -37,6 +37,7 @@ import {
   firstId,
   type HubServerOptions,
   listenAnew,
+  makeFolder,
 } from "./hub-start.js";
 import { logChanges } from "./log-changes.js";
 import { type FileWords, systemPorts } from "./system-ports.js";
@@ -92,13 +93,21 @@ export class HubServer {
     );
     this.#connections.serve(this.#core);
     journal.keepShort(() => this.#core.records());
-    this.#entrance = new Entrance(acquired.listener, this.#connections.newClients, this.#log);
+    this.#entrance = new Entrance(
+      acquired.listener,
+      acquired.twin,
+      this.#connections.newClients,
+      this.#log,
+    );
     this.#files = new HubFiles({
       socketPath,
       lock,
       journal,
       ownsSocket: this.#service?.ownsSocket !== false,
       checkFolder: () => checkFolder(socketPath, options),
+      makeFolder: () => makeFolder(socketPath, options),
+      endIfUnused: () => this.#endIfUnused(),
+      openTwin: () => this.#entrance.openTwin(),
       listen: () => listenAnew(socketPath, options),
       isPassed,
       onListener: (listener) => {
@@ -281,6 +290,14 @@ export class HubServer {
       this.#log("hub-ended", `no clients and no objects for ${this.#idleMs} ms`);
       this.#endByItself(() => this.stop());
     }, this.#idleMs);
+  }
+
+  /** Who removes the folder of a hub that nobody uses wants no hub there. */
+  #endIfUnused(): boolean {
+    if (this.inUse !== undefined || !Number.isFinite(this.#idleMs)) return false;
+    this.#log("hub-ended", "no clients and no objects, and its folder was removed");
+    setImmediate(() => this.#endByItself(() => this.stop()));
+    return true;
   }
 }
 

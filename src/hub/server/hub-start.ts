@@ -3,19 +3,20 @@ import { setFlagsFromString } from "node:v8";
 import { checkInteger } from "../../base/bytes.js";
 import { CudaIpcError, SystemError } from "../../base/errors.js";
 import { type Log, noLog } from "../../base/log-events.js";
-import { acquireIn, releaseAll, type Scope } from "../../base/scope.js";
-import { openToAll, restrictToOwner } from "../../os/file-calls.js";
+import { releaseAll, type Scope } from "../../base/scope.js";
 import { isLocked, lockHolder, signLock, tryLockPath } from "../../os/file-lock.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { ownIdentity } from "../../os/process-identity.js";
 import {
   hubSocketPath,
+  ownUid,
   prepareCommonFolder,
   prepareRuntimeFolder,
 } from "../../os/runtime-folder.js";
 import { SeqpacketSocket } from "../../os/seqpacket.js";
-import { SeqpacketListener } from "../../os/seqpacket-listener.js";
+import { FOR_ALL, OWNER_ONLY, SeqpacketListener } from "../../os/seqpacket-listener.js";
 import { removeStaleSocket } from "../../os/socket-file.js";
+import { isTwinHeld, tryConnectTwin, tryHoldTwin } from "../../os/socket-twin.js";
 import { type HubPolicy, servesOthers } from "../limits/policy.js";
 import type { ObjectMemory } from "../objects/shared-object.js";
 import type { HubService } from "../restart/hub-service.js";
@@ -47,6 +48,8 @@ export interface Acquired {
   readonly socketPath: string;
   readonly lock: OwnedFd;
   readonly listener: SeqpacketListener;
+  /** Undefined if it could not be had. */
+  readonly twin: SeqpacketListener | undefined;
   /** Whether another process made the listener. */
   readonly isPassed: boolean;
   readonly journal: Journal;
@@ -67,7 +70,7 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
       `Cannot start a hub at ${socketPath}: its folder is gone`,
     );
   }
-  const lock = scope.own(takeLock(socketPath, service), (lock) => lock.close());
+  const { lock, twin } = takePlace(scope, socketPath, service);
   const log = options.log ?? noLog;
   const passed = service?.takeListener();
   // Somebody may have removed the lock file of a hub that still runs.
@@ -90,11 +93,41 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
     socketPath,
     lock,
     listener,
+    twin,
     isPassed,
     journal,
     words,
     inheritance: inheritanceAfterCrash(state, memory),
   };
+}
+
+/**
+ * Takes the twin first: a hub that lives and whose lock was removed still has it. Such a hub is
+ * given a moment to make its files again, unless it is stopped, or another user has the address.
+ */
+function takePlace(
+  scope: Scope,
+  socketPath: string,
+  service: HubService | undefined,
+): Pick<Acquired, "lock" | "twin"> {
+  let twin = tryHoldTwin(socketPath);
+  for (let look = 0; twin === undefined && isTwinHeld(socketPath) && look < TWIN_LOOKS; look += 1) {
+    // The lock of an earlier hub is proof enough.
+    if (service?.isSuccessor === true) break;
+    const pid = pidOfListener(socketPath) ?? pidAtTwin(socketPath);
+    if (pid !== undefined) throw runsThere(socketPath, `process ${pid}`);
+    sleep(LOOK_PAUSE_MS);
+    twin = tryHoldTwin(socketPath);
+  }
+  if (twin !== undefined) scope.own(twin, (twin) => twin.close());
+  return { lock: scope.own(takeLock(socketPath, service), (lock) => lock.close()), twin };
+}
+
+function pidAtTwin(socketPath: string): number | undefined {
+  const socket = tryConnectTwin(socketPath, new Set([ownUid()]));
+  const pid = socket?.peerCredentials().pid;
+  socket?.close();
+  return pid;
 }
 
 /** Takes the lock of the earlier hub if its file is still in place, and otherwise locks anew. */
@@ -120,7 +153,7 @@ function takeLock(socketPath: string, service: HubService | undefined): OwnedFd 
 function refuseSecondHub(socketPath: string): void {
   let pid: number | undefined;
   for (let look = 0; look < LOOKS; look += 1) {
-    if (look > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOOK_PAUSE_MS);
+    if (look > 0) sleep(LOOK_PAUSE_MS);
     pid = pidOfListener(socketPath);
     if (pid === undefined) return;
   }
@@ -129,6 +162,11 @@ function refuseSecondHub(socketPath: string): void {
 
 const LOOKS = 10;
 const LOOK_PAUSE_MS = 10;
+const TWIN_LOOKS = 50;
+
+function sleep(milliseconds: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+}
 
 function runsThere(socketPath: string, who = "another process"): CudaIpcError {
   return new CudaIpcError(
@@ -170,15 +208,13 @@ export function checkFolder(socketPath: string, options: HubServerOptions): bool
   return prepareFolder(socketPath, options, false);
 }
 
-function isForOthers({ policy }: HubServerOptions): boolean {
-  return policy !== undefined && servesOthers(policy);
+/** Makes the socket's folder again. */
+export function makeFolder(socketPath: string, options: HubServerOptions): void {
+  prepareFolder(socketPath, options, true);
 }
 
-/** Sets who may connect. */
-function setReach(socketPath: string, options: HubServerOptions): void {
-  // Everybody, even if the hub serves one group: its refusal says more than EACCES.
-  if (isForOthers(options)) openToAll(socketPath);
-  else restrictToOwner(socketPath);
+function isForOthers({ policy }: HubServerOptions): boolean {
+  return policy !== undefined && servesOthers(policy);
 }
 
 function checkedPath({ idleMs, socket }: HubServerOptions): string {
@@ -194,15 +230,9 @@ function journalPathOf(socketPath: string): string {
 export function listenAnew(socketPath: string, options: HubServerOptions): SeqpacketListener {
   refuseOtherKind(socketPath);
   removeStaleSocket(socketPath);
-  return acquireIn((scope) => {
-    const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) =>
-      listener.close(),
-    );
-    // The lock proves that the file is this hub's.
-    scope.defer(() => removeStaleSocket(socketPath));
-    setReach(socketPath, options);
-    return listener;
-  });
+  // Everybody, even if the hub serves one group: its refusal says more than EACCES.
+  const mode = isForOthers(options) ? FOR_ALL : OWNER_ONLY;
+  return SeqpacketListener.listen(socketPath, { mode });
 }
 
 /** The lock says nothing about other programs, such as a session bus in the same folder. */

@@ -16,6 +16,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import { HubServer } from "../../../src/hub/server/hub-server.js";
@@ -103,17 +104,59 @@ describe("a hub whose files are removed", () => {
     });
   }
 
-  it("reports that its folder is gone, and goes on when the folder is back", async () => {
+  it("makes its folder again, and no second hub starts meanwhile", async () => {
     await using hub = await TestHub.start();
     await using client = await hub.connect();
+    for (const start of [true, false]) {
+      rmSync(hub.folder.path, { recursive: true });
+      await using other = await connect({ socket: hub.socket, start });
+      assert.equal((await other.status()).pid, hub.pid);
+      await until("all is there", () => existsSync(`${hub.socket}.journal`));
+      assert.deepEqual((await client.status()).troubles, []);
+    }
+  });
+
+  it("ends if nobody uses it when its folder is removed", async () => {
+    await using hub = await TestHub.start({ idleMs: 600_000 });
     rmSync(hub.folder.path, { recursive: true });
+    await hub.exited();
+    assert.equal(existsSync(hub.folder.path), false);
+    mkdirSync(hub.folder.path, { mode: 0o700 });
+  });
+
+  it("is found without its folder, says so, and goes on when the folder is back", async () => {
+    await using hub = await TestHub.start();
+    await using client = await hub.connect();
+    using array = await client.create("kept", { dtype: "uint8", shape: [1] });
+    await array.publish();
+    rmSync(hub.folder.path, { recursive: true });
+    writeFileSync(hub.folder.path, "in the way of a folder");
     await until("it says so", async () =>
-      /mkdir -m 700/.test((await client.status()).troubles.join()),
+      /by an abstract socket/.test((await client.status()).troubles.join()),
     );
+    for (const start of [true, false]) {
+      await using other = await connect({ socket: hub.socket, start });
+      assert.deepEqual(
+        (await other.list()).map(({ name }) => name),
+        ["kept"],
+      );
+    }
+    rmSync(hub.folder.path);
     mkdirSync(hub.folder.path, { mode: 0o700 });
     await until("all is well", async () => (await client.status()).troubles.length === 0);
     await using other = await hub.connect();
     assert.equal((await other.status()).pid, hub.pid);
+  });
+
+  it("is waited for while it starts: it has the lock before it listens", async () => {
+    await using folder = new TestFolder();
+    const lock = tryLockPath(`${folder.socket}.lock`);
+    const client = connect({ socket: folder.socket, start: false });
+    await setImmediate();
+    lock?.close();
+    const hub = HubServer.start({ socket: folder.socket });
+    await (await client).close();
+    hub.stop();
   });
 
   it("makes no file in a folder that others can write to, and says so until it is safe", async () => {
