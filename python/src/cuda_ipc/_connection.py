@@ -51,9 +51,9 @@ class _Pending:
 class Connection(PacketSocket):
     """Any thread may ask. One thread at a time receives."""
 
-    def __init__(self, path: str, trusted: frozenset[int]) -> None:
-        """Connects, or raises OSError, UNTRUSTED_PEER."""
-        super().__init__(path, trusted)
+    def __init__(self, path: str, connected: socket.socket, trusted: frozenset[int]) -> None:
+        """Takes over a socket that is connected to the hub. Raises UNTRUSTED_PEER."""
+        super().__init__(path, connected, trusted)
         self.session = 0
         self.resumed = False
         # WHY reentrant: a collection of garbage, or a handler of a signal, may give a lease back.

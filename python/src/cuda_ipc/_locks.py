@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import socket
 import stat
 
+from ._protocol import LIMIT_SOCKET_PATH_BYTES
 from .errors import CudaIpcError, system_error
 
 #: Far more often than other processes can replace a file between two steps.
@@ -44,6 +46,48 @@ def try_lock_file(path: str) -> int | None:
         os.close(fd)
         raise
     return fd
+
+
+def is_locked(path: str) -> bool:
+    """Whether another process has the lock. False if this user may not look."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def listen_at(listener: socket.socket, path: str, backlog: int) -> None:
+    """Listens at a path that this process has claimed. The file appears with a listener behind it.
+
+    Raises OSError.
+    """
+    early = f"{path}.new"
+    folder = -1
+    if len(os.fsencode(early)) > LIMIT_SOCKET_PATH_BYTES:
+        # The system takes no longer path, but follows this one.
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        early = f"/proc/self/fd/{folder}/{os.path.basename(early)}"
+    try:
+        _remove_stale_socket(early)  # Of a process that was killed between these steps.
+        listener.bind(early)
+        try:
+            os.chmod(early, 0o600)
+            listener.listen(backlog)
+            os.rename(early, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(early)
+            raise
+    finally:
+        if folder >= 0:
+            os.close(folder)
 
 
 def unlock_file(fd: int) -> None:

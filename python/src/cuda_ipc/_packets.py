@@ -28,14 +28,11 @@ class ConnectionEnded(Exception):
 class PacketSocket:
     """One thread at a time receives. Any thread may send."""
 
-    def __init__(self, path: str, trusted: frozenset[int]) -> None:
-        """Connects, or raises OSError, UNTRUSTED_PEER."""
+    def __init__(self, path: str, connected: socket.socket, trusted: frozenset[int]) -> None:
+        """Takes over a socket that is connected to the hub. Raises UNTRUSTED_PEER."""
         self.path = path
-        self.socket = socket.socket(
-            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-        )
+        self.socket = connected
         try:
-            self.socket.connect(path)
             self.hub_pid = check_peer(path, self.socket, trusted)
         except BaseException:
             self.socket.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,7 +15,9 @@ from typing import NamedTuple
 from ._connection import Connection
 from ._deadline import Deadline, GrowingPause
 from ._hub_socket import check_folder, folder_owner, prepare_folder
+from ._locks import is_locked
 from ._packets import ConnectionEnded
+from ._socket_twin import is_twin_held, try_connect_twin
 from .errors import CudaIpcError, Farewell, system_error
 
 #: How long to wait for another process to start a hub before starting one here.
@@ -42,15 +45,15 @@ def reach(target: HubTarget, deadline: Deadline) -> Connection:
         deadline.check(lambda: f"no hub listened there; {target.path}.log may say why")
         try:
             connection = try_connect(target, None, deadline)
-            if connection is None and not target.start:
+            is_impatient = time.monotonic() - began > _START_PATIENCE_S
+            if connection is None and not target.start and (is_impatient or not _starts(target)):
                 folder = os.path.dirname(target.path)
                 missing = "" if os.path.exists(folder) else f", and {folder} does not exist"
                 raise CudaIpcError(
                     "HUB_UNAVAILABLE",
                     f"Cannot connect to a hub at {target.path}: none listens there{missing}",
                 )
-            if connection is None:
-                is_impatient = time.monotonic() - began > _START_PATIENCE_S
+            if connection is None and target.start:
                 connection = try_start(target, None, deadline, is_impatient)
             if connection is not None:
                 return connection
@@ -123,17 +126,16 @@ def try_connect(
     path, trusted = target.path, target.trusted
     pauses = GrowingPause(0.01)
     while True:
-        if not check_folder(path, trusted):
-            return None
         try:
-            connection = Connection(path, trusted)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return None
+            dialled = _dial(path, trusted)
+            connection = None if dialled is None else Connection(path, dialled, trusted)
         except BlockingIOError:
             pass
         except OSError as cause:
             raise system_error(f"connect to the hub at {path}", cause) from cause
         else:
+            if connection is None:
+                return None
             try:
                 connection.hello(target.program, session, deadline)
                 return connection
@@ -146,6 +148,38 @@ def try_connect(
                 raise
         deadline.check(lambda: "a hub listens there, and more clients connect than it can admit")
         pause(pauses.next())
+
+
+def _dial(path: str, trusted: frozenset[int]) -> socket.socket | None:
+    """None if nobody listens. A hub that has lost its folder listens at the twin."""
+    try:
+        if not check_folder(path, trusted):
+            return try_connect_twin(path, trusted)
+    except CudaIpcError:
+        twin = try_connect_twin(path, trusted)
+        if twin is None:
+            raise
+        return twin
+    dialled = socket.socket(
+        socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+    )
+    try:
+        dialled.connect(path)
+    except (FileNotFoundError, ConnectionRefusedError):
+        dialled.close()
+        return try_connect_twin(path, trusted)
+    except BaseException:
+        dialled.close()
+        raise
+    return dialled
+
+
+def _starts(target: HubTarget) -> bool:
+    """Whether a hub is about to listen, if none does.
+
+    One that starts takes the lock first, and one whose files were removed has the twin's address.
+    """
+    return is_locked(f"{target.path}.lock") or is_twin_held(target.path)
 
 
 def own_program() -> str:

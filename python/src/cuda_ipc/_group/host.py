@@ -17,7 +17,7 @@ import weakref
 from .._deadline import Deadline
 from .._fds import close_all, new_bell
 from .._hub_socket import peer_of
-from .._locks import SocketClaim
+from .._locks import SocketClaim, listen_at
 from .._protocol import (
     DEFAULT_MS_PEER_SILENCE,
     LIMIT_PEER_CLIENTS,
@@ -68,9 +68,7 @@ class GroupHost:
             )
         try:
             self._is_bound = True
-            self._listener.bind(path)
-            os.chmod(path, 0o600)
-            self._listener.listen(LIMIT_PEER_CLIENTS)
+            listen_at(self._listener, path, LIMIT_PEER_CLIENTS)
         except OSError as cause:
             raise system_error(f"listen at {path}", cause) from cause
         self._thread.start()
