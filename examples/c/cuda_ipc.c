@@ -5,13 +5,16 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -617,30 +620,75 @@ static int check_folder(const char *path, cuda_ipc_error *error) {
               facts.st_uid, facts.st_mode & 07777);
 }
 
-/* A connected socket whose hub is trusted. Returns 1, or 0 to try again, or -1. */
-static int dial(cuda_ipc_hub *hub, cuda_ipc_error *error) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
+/* The twin of the hub's socket, which src/os/socket-twin.ts describes. False without /proc. */
+static bool twin_name(const char *path, char *name, size_t room) {
+  struct stat mounts;
+  uint64_t hash = 0xcbf29ce484222325;
+  if (stat("/proc/self/ns/mnt", &mounts) != 0) return false;
+  for (; *path != 0; path++) hash = (hash ^ (unsigned char)*path) * 0x100000001b3;
+  snprintf(name, room, "cuda-ipc/%" PRIu64 "/%016" PRIx64, (uint64_t)mounts.st_ino, hash);
+  return true;
+}
+
+/* Whether a hub is about to listen, if none does: it takes the lock first. */
+static bool is_starting(const char *path) {
+  char lock[CUDA_IPC_SOCKET_PATH_BYTES_MAX + sizeof ".lock"];
+  snprintf(lock, sizeof lock, "%s.lock", path);
+  int fd = open(lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return false;
+  bool is_locked = flock(fd, LOCK_SH | LOCK_NB) != 0;
+  close(fd);
+  return is_locked;
+}
+
+static bool is_peer_trusted(int fd) {
   struct ucred peer;
   socklen_t length = sizeof peer;
-  memcpy(address.sun_path, hub->path, strlen(hub->path));
-  hub->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (hub->fd < 0) return fail_errno(error, "connect to", hub->path);
-  if (connect(hub->fd, (struct sockaddr *)&address, sizeof address) != 0) {
-    int status = errno == EAGAIN || errno == EINTR ? 0
-                 : errno == ENOENT || errno == ECONNREFUSED
-                     ? fail(error, "HUB_UNAVAILABLE",
-                            "No hub listens at %s. Start one with `cuda-ipc hub serve`", hub->path)
-                     : fail_errno(error, "connect to", hub->path);
-    close(hub->fd);
-    return status;
-  }
-  /* From here on a receive waits, until its limit. */
-  fcntl(hub->fd, F_SETFL, 0);
-  hub->receive_ms = 0;
-  if (getsockopt(hub->fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && is_trusted(peer.uid))
-    return 1;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && is_trusted(peer.uid);
+}
+
+/* A socket connected to the path, or to a name that is no path. Returns -1 with errno. */
+static int dial_to(const char *name, bool is_path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  size_t length = offsetof(struct sockaddr_un, sun_path) + strlen(name) + 1;
+  memcpy(address.sun_path + (is_path ? 0 : 1), name, strlen(name));
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0 || connect(fd, (struct sockaddr *)&address, (socklen_t)length) == 0) return fd;
+  int reason = errno;
+  close(fd);
+  errno = reason;
+  return -1;
+}
+
+/* Whether a hub that has lost its folder listens at the twin. */
+static bool dial_twin(cuda_ipc_hub *hub) {
+  char name[64];
+  hub->fd = twin_name(hub->path, name, sizeof name) ? dial_to(name, false) : -1;
+  if (hub->fd < 0 || is_peer_trusted(hub->fd)) return hub->fd >= 0;
   close(hub->fd);
-  return fail(error, "UNTRUSTED_PEER", "The hub at %s runs as another user", hub->path);
+  return false;
+}
+
+/* A connected socket whose hub is trusted. Returns 1, or 0 to try again, or -1. */
+static int dial(cuda_ipc_hub *hub, bool is_patient, cuda_ipc_error *error) {
+  int folder = check_folder(hub->path, error);
+  hub->fd = folder == 0 ? dial_to(hub->path, true) : -1;
+  if (hub->fd >= 0) {
+    if (is_peer_trusted(hub->fd)) return 1;
+    close(hub->fd);
+    return fail(error, "UNTRUSTED_PEER", "The hub at %s runs as another user", hub->path);
+  }
+  int reason = folder == 0 ? errno : ENOENT;
+  if (reason == EAGAIN || reason == EINTR) return 0;
+  if (reason != ENOENT && reason != ECONNREFUSED) {
+    errno = reason;
+    return fail_errno(error, "connect to", hub->path);
+  }
+  if (dial_twin(hub)) return 1;
+  if (folder != 0) return -1;
+  if (is_patient && is_starting(hub->path)) return 0;
+  return fail(error, "HUB_UNAVAILABLE",
+              "No hub listens at %s. Start one with `cuda-ipc hub serve`", hub->path);
 }
 
 cuda_ipc_hub *cuda_ipc_connect(const char *socket_path, const char *program, int64_t timeout_ms,
@@ -657,12 +705,15 @@ cuda_ipc_hub *cuda_ipc_connect(const char *socket_path, const char *program, int
     return free(hub), NULL;
   } else if (find_socket(hub->path, sizeof hub->path, error) != 0) return free(hub), NULL;
   if (check_not_url(hub->path, error) != 0) return free(hub), NULL;
-  if (check_folder(hub->path, error) != 0) return free(hub), NULL;
+  int64_t patience = deadline_in(3000);
   for (int64_t rest = 1000;; rest = rest < 64000 ? 2 * rest : rest) {
-    int dialled = dial(hub, error);
+    int dialled = dial(hub, now_us() < patience, error);
     if (dialled < 0) break;
     if (dialled > 0) {
       cuda_ipc_error found = {"", ""};
+      /* From here on a receive waits, until its limit. */
+      fcntl(hub->fd, F_SETFL, 0);
+      hub->receive_ms = 0;
       hub->gone = false;
       hub->json.count = 0;
       begin(hub, "hello");
@@ -684,8 +735,8 @@ cuda_ipc_hub *cuda_ipc_connect(const char *socket_path, const char *program, int
       }
     }
     if (now_us() > deadline) {
-      fail(error, "TIMEOUT", "Cannot connect to the hub at %s: it admits no more clients",
-          hub->path);
+      fail(error, "TIMEOUT", "Cannot connect to the hub at %s: it does not listen yet, or admits no "
+                             "more clients", hub->path);
       break;
     }
     pause_us(rest);

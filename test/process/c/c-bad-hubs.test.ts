@@ -1,12 +1,15 @@
 /** The client in C at hubs that are old, new, silent or hostile, or that are not there. */
 import assert from "node:assert/strict";
-import { chmodSync } from "node:fs";
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { before, describe, it } from "node:test";
+import { tryLockPath } from "../../../src/os/file-lock.js";
 import { HostileHub } from "../../support/hostile-hub.js";
+import { stateOf } from "../../support/process-state.js";
 import { nightly, Random, seedOfRun } from "../../support/random.js";
 import { obliging, ScriptedHub } from "../../support/scripted-hub.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
+import { until } from "../../support/until.js";
 import { CPrograms, skip } from "./c-programs.js";
 
 describe("the client in C, at a hub that is not as it should be", { skip }, () => {
@@ -39,6 +42,31 @@ describe("the client in C, at a hub that is not as it should be", { skip }, () =
     using folder = new TestFolder();
     await using peer = programs.peer(folder.socket, "lists");
     assert.match(await peer.errors(), /^error\[HUB_UNAVAILABLE\].*`cuda-ipc hub serve`/);
+  });
+
+  it("finds a hub that lost its folder", async () => {
+    await using own = await TestHub.start();
+    await using client = await own.connect();
+    rmSync(own.folder.path, { recursive: true });
+    writeFileSync(own.folder.path, "in the way of a folder");
+    await until("the hub knows", async () => (await client.status()).troubles.length > 0);
+    await using peer = programs.peer(own.socket, "lists");
+    assert.deepEqual(await peer.said(), []);
+    await peer.finish();
+    rmSync(own.folder.path);
+    mkdirSync(own.folder.path, { mode: 0o700 });
+    await until("the hub is well", async () => (await client.status()).troubles.length === 0);
+  });
+
+  it("waits for a hub that has its lock and does not listen yet", async () => {
+    using folder = new TestFolder();
+    const lock = tryLockPath(`${folder.socket}.lock`);
+    await using peer = programs.peer(folder.socket, "lists");
+    await until("it waits, or has given up", () => /[SZ]/.test(stateOf(peer.pid) ?? "Z"));
+    using _hub = new ScriptedHub(folder.socket, obliging());
+    assert.deepEqual(await peer.said(), []);
+    await peer.finish();
+    lock?.close();
   });
 
   it("refuses a URL instead of a path", async () => {

@@ -1,0 +1,84 @@
+"""A hub whose folder is removed, or which is only just starting, is found all the same."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import socket
+import threading
+
+import pytest
+from conftest import until
+
+import cuda_ipc
+from cuda_ipc import _reach
+from cuda_ipc._locks import listen_at, try_lock_file, unlock_file
+
+
+def test_a_hub_that_lost_its_folder_is_found(own_hub):
+    with cuda_ipc.connect(own_hub.socket) as client:
+        shutil.rmtree(own_hub.folder)
+        pathlib.Path(own_hub.folder).write_text("in the way of a folder")
+        until("the hub knows", lambda: client.status()["troubles"])
+        for start in (True, False):
+            with cuda_ipc.connect(own_hub.socket, start=start) as found:
+                assert found.status()["pid"] == client.status()["pid"]
+        os.unlink(own_hub.folder)
+        os.mkdir(own_hub.folder, 0o700)
+        until("the hub is well", lambda: not client.status()["troubles"])
+
+
+def test_a_hub_that_makes_its_folder_again_is_waited_for(own_hub):
+    with cuda_ipc.connect(own_hub.socket) as client:
+        shutil.rmtree(own_hub.folder)
+        with cuda_ipc.connect(own_hub.socket, start=False) as found:
+            assert found.status()["pid"] == client.status()["pid"]
+
+
+def test_a_hub_that_has_its_lock_and_does_not_listen_yet_is_waited_for(
+    own_hub, tmp_path, monkeypatch
+):
+    path = str(tmp_path / "hub.sock")
+    lock = try_lock_file(f"{path}.lock")
+    has_looked = threading.Event()
+    is_locked = _reach.is_locked
+
+    def look(lock_path):
+        try:
+            return is_locked(lock_path)
+        finally:
+            has_looked.set()
+
+    monkeypatch.setattr(_reach, "is_locked", look)
+    outcome = []
+
+    def wait():
+        try:
+            cuda_ipc.connect(path, start=False).close()
+        except cuda_ipc.CudaIpcError as error:
+            outcome.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    has_looked.wait()
+    os.symlink(own_hub.socket, path)
+    waiting.join()
+    unlock_file(lock)
+    assert outcome == []
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_a_socket_file_appears_with_a_listener_behind_it(tmp_path, is_long):
+    """Also where the path has no room for a longer name."""
+    name = "x" * (107 - len(f"{tmp_path}/")) if is_long else "x.sock"
+    path = str(tmp_path / name)
+    kind = (socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with socket.socket(*kind) as left_over:
+        if not is_long:
+            left_over.bind(f"{path}.new")
+    with socket.socket(*kind) as listener, socket.socket(*kind) as client:
+        listen_at(listener, path, 1)
+        assert os.listdir(tmp_path) == [name]
+        assert os.stat(path).st_mode & 0o777 == 0o600
+        client.connect(path)
