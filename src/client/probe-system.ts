@@ -16,6 +16,8 @@ import { SeqpacketSocket } from "../os/seqpacket.js";
 import { fromNodeError } from "../os/system-error.js";
 import { trustedUids } from "./connection/hub-trust.js";
 
+export { serviceOf } from "../os/control-group.js";
+
 export interface SystemProbe {
   readonly name: string;
   /** Returns what was found, in words. Throws why it does not work. */

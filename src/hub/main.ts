@@ -5,7 +5,7 @@
 import { parseArgs } from "node:util";
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { defaultLogSettings } from "../base/log-events.js";
-import { ownService } from "../os/control-group.js";
+import { leaveService } from "../os/control-group.js";
 import { backgroundLog, codeOf } from "./hub-log.js";
 import { hubSettings } from "./limits/config-file.js";
 import { HubService } from "./restart/hub-service.js";
@@ -43,6 +43,8 @@ try {
   const settings = hubSettings(undefined);
   const { policy, log: logSettings } = settings;
   log = backgroundLog(logSettings);
+  // Before the keeper is started, which would stay behind.
+  const unit = await leaveService("The cuda-ipc hub");
   const service = HubService.ofProcess({
     log,
     logSettings,
@@ -60,7 +62,6 @@ try {
   });
   const { pid } = process;
   log("hub-started", `hub ${pid} listens at ${hub.socketPath}`, { pid, path: hub.socketPath });
-  const unit = ownService();
   if (unit !== undefined) {
     const remedy = "Run the hub as a service of its own (deploy/) if others use it";
     log("hub-in-service", `the hub ends with ${unit}, which started it. ${remedy}.`);

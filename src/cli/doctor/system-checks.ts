@@ -6,9 +6,9 @@ import { dirname, join } from "node:path";
 import { CudaIpcError } from "../../base/errors.js";
 import { packageVersion } from "../../base/own-package.js";
 import { hubSocketPath } from "../../client/connect.js";
-import { probeRuntimeFolder, systemProbes } from "../../client/probe-system.js";
+import { probeRuntimeFolder, serviceOf, systemProbes } from "../../client/probe-system.js";
 import type { CommandContext } from "../command-context.js";
-import { describeAbsentHub, tryJoinHub } from "../join-hub.js";
+import { describeAbsentHub, type HubStatus, tryJoinHub } from "../join-hub.js";
 import { plural } from "../terminal/words.js";
 import { type Check, check, fact } from "./check.js";
 
@@ -28,22 +28,43 @@ export async function checkSystem(context: CommandContext): Promise<Check[]> {
       () => `${dirname(socketPath)}: ${probeRuntimeFolder(socketPath)}`,
     ),
   );
-  checks.push(await check("hub", () => describeHub(context, socketPath)));
-  return checks;
+  let notes: ReturnType<typeof notesOnService> = {};
+  const hub = await check("hub", async () => {
+    const { words, status } = await describeHub(context, socketPath);
+    if (status !== undefined) notes = notesOnService(status.keeper, serviceOf(status.pid));
+    return words;
+  });
+  return [...checks, { ...hub, ...notes }];
 }
 
-async function describeHub(context: CommandContext, socketPath: string): Promise<string> {
+/** @param keeper null if the hub is a service of its own, which has none */
+export function notesOnService(
+  keeper: HubStatus["keeper"],
+  unit: string | undefined,
+): Pick<Check, "notes" | "toDo"> {
+  if (keeper === null || unit === undefined) return {};
+  return {
+    notes: [`it ends with ${unit}, which started it`],
+    toDo: "run the hub as a service of its own (deploy/) if others use it",
+  };
+}
+
+async function describeHub(
+  context: CommandContext,
+  socketPath: string,
+): Promise<{ words: string; status?: HubStatus }> {
   await using hub = await tryJoinHub(context, "doctor");
   if (hub === undefined) {
     const { words, startable } = describeAbsentHub(undefined);
-    if (startable) return `${words}; one starts when a process needs it`;
+    if (startable) return { words: `${words}; one starts when a process needs it` };
     throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot start a hub: ${words}`);
   }
-  const { pid, version, objects } = await hub.status({ signal: context.signal });
-  return (
+  const status = await hub.status({ signal: context.signal });
+  const { pid, version, objects } = status;
+  const words =
     `process ${pid}, version ${version}, ` +
-    `answers at ${socketPath} and keeps ${plural(objects, "object")}`
-  );
+    `answers at ${socketPath} and keeps ${plural(objects, "object")}`;
+  return { words, status };
 }
 
 /** Read from the manifest, because only one layer may import koffi. */

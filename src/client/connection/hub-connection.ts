@@ -39,12 +39,6 @@ interface Pending {
 /** The entry of a request whose answer is ignored. */
 const UNAWAITED: Pending = { settle: (packet) => closeFds(packet.fds), fail: () => {} };
 
-export interface HubAddress {
-  readonly socketPath: string;
-  /** Connected to the hub, by whatever way. */
-  readonly socket: SeqpacketSocket;
-}
-
 export class HubConnection {
   readonly socketPath: string;
   readonly hubPid: number;
@@ -74,7 +68,8 @@ export class HubConnection {
    * @throws UNTRUSTED_PEER, PROTOCOL_MISMATCH, Farewell
    */
   static async open(
-    { socketPath, socket }: HubAddress,
+    socketPath: string,
+    socket: SeqpacketSocket,
     program: string,
     deadline: Deadline,
     trusted: ReadonlySet<number>,

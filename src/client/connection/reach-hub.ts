@@ -56,8 +56,15 @@ export async function tryConnect(
     try {
       const socket = dial(socketPath, trusted);
       if (socket === undefined) return undefined;
-      const at = { socketPath, socket };
-      return await HubConnection.open(at, program, deadline, trusted, session, keepAlive);
+      return await HubConnection.open(
+        socketPath,
+        socket,
+        program,
+        deadline,
+        trusted,
+        session,
+        keepAlive,
+      );
     } catch (error) {
       if (!isCrowded(error)) throw error;
     }

@@ -5,8 +5,8 @@
  *   lock gone or replaced     makes and locks a new one; if another hub has it, touches nothing
  *   socket gone or replaced   listens anew; clients that wait at the old socket are still served
  *   journal gone or replaced  rewrites it
- *   folder gone               makes it again, unless nobody uses the hub: then it ends. If it cannot
- *                             be made, clients find the hub by its twin until it comes back.
+ *   folder gone               makes it again, or else lets clients in by its twin. A hub that
+ *                             nobody uses ends instead.
  */
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
