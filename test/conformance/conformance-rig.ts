@@ -29,7 +29,7 @@ import {
   type LiveCounts,
 } from "../support/live-counts.js";
 
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 60_000;
 const WORDS_BYTES = 4096;
 
 export interface Buffer {

@@ -168,7 +168,7 @@ describe("LiveFeed", () => {
       .then(() => {
         hasBegun = true;
       });
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
     assert.equal(hasBegun, false);
     look();
     await begun;
