@@ -64,7 +64,7 @@ describe("cuda-ipc disconnect", () => {
     await using late = await join("late");
     using _ = await writing.createChannel("frames", { dtype: "uint8", shape: [8], slots: 2 });
     const session = await sessionOf(rig, "late");
-    const reading = late.openChannel("frames").then((reader) => reader.next({ timeoutMs: 5000 }));
+    const reading = late.openChannel("frames").then((reader) => reader.next({ timeoutMs: 60_000 }));
     for (let step = 0; step < 100; step += 1) await Promise.resolve();
     // WHY it blocks: the answer and the end then arrive in one turn of the event loop.
     execFileSync(process.execPath, [LAUNCH, "disconnect", session], { env: rig.env });

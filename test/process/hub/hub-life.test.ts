@@ -25,6 +25,15 @@ function runs(pid: number): boolean {
   }
 }
 
+/** Starts another hub, leaves it, and waits until it has ended. */
+async function idleHubEnds(hubIdleMs: number): Promise<void> {
+  await using folder = new TestFolder();
+  const hub = await connect({ socket: folder.socket, device: "host", hubIdleMs });
+  const { pid } = await hub.status();
+  await hub.close();
+  await until("the other hub ends", () => !runs(pid));
+}
+
 describe("connect", () => {
   checkLeaks();
 
@@ -144,19 +153,22 @@ describe("a hub", () => {
   });
 
   it("stays for a pinned object without holders, until the object is removed", async () => {
-    await using testHub = await TestHub.start({ idleMs: 200 });
-    const hub = await testHub.connect();
+    await using folder = new TestFolder();
+    const { socket } = folder;
+    const hub = await connect({ socket, device: "host", hubIdleMs: 200 });
+    const { pid } = await hub.status();
     const array = await hub.create("frame", { dtype: "int32", shape: [3], lifetime: "pinned" });
     await array.write([1, 2, 3]);
     await array.publish();
     await hub.close();
-    // WHY this long: five idle times, in which a hub that wrongly ends would have ended.
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-    assert.ok(runs(testHub.pid));
-    const next = await testHub.connect();
+    // In the time in which two hubs without an object end, a hub that wrongly ends has ended, too.
+    for (let count = 0; count < 2; count += 1) await idleHubEnds(200);
+    assert.ok(runs(pid));
+    const next = await connect({ socket, start: false, device: "host" });
+    assert.equal((await next.status()).pid, pid);
     await next.remove("frame");
     await next.close();
-    await testHub.exited();
+    await until("the hub ends", () => !runs(pid));
   });
 
   it("refuses to start while another one runs", async () => {

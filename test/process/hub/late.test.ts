@@ -7,6 +7,7 @@ import { patientExplanations } from "../../support/patient-explanations.js";
 import { ScriptedHub } from "../../support/scripted-hub.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
+import { untilRejects } from "../../support/until.js";
 
 const ITEM = { dtype: "int8", shape: [1] } as const;
 const LATE = { timeoutMs: 30 } as const;
@@ -82,7 +83,7 @@ describe("a hub that does not answer", () => {
     await testHub.killWithKeeper();
     const words =
       /; the connection to the hub at .+ ended, and no other was made: none listens there$/;
-    await assert.rejects(hub.list({ timeoutMs: 2000 }), timeout(words));
+    await untilRejects(timeout(words), (timeoutMs) => hub.list({ timeoutMs }));
   });
 
   it("is counted each time that it ends before answering", async () => {
@@ -93,9 +94,8 @@ describe("a hub that does not answer", () => {
       return undefined;
     });
     const words = /; \d+ times a hub ended there before it answered; .+\.log may say why$/;
-    await assert.rejects(
-      connect({ socket: folder.socket, start: false, timeoutMs: 2000 }),
-      timeout(words),
+    await untilRejects(timeout(words), (timeoutMs) =>
+      connect({ socket: folder.socket, start: false, timeoutMs }),
     );
   });
 });

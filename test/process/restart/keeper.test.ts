@@ -3,10 +3,12 @@ import assert from "node:assert/strict";
 import { appendFileSync, existsSync, readFileSync, rmSync, statSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
+import { connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { keepersIn, killHub } from "../../support/test-folder.js";
+import { stateOf } from "../../support/process-state.js";
+import { keepersIn, killHub, TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { soon, until } from "../../support/until.js";
 
@@ -154,15 +156,16 @@ describe("a hub with a keeper", () => {
 
   it("ends with its keeper when it is stopped or idle", async () => {
     for (const end of ["stop", "idle"] as const) {
-      await using testHub = await TestHub.start(end === "idle" ? { idleMs: 1500 } : {});
-      const hub = await testHub.connect({ reconnect: false });
-      const keeper = await keeperOf(hub);
+      await using folder = new TestFolder();
+      const { socket } = folder;
+      const hub = await connect({ socket, device: "host", reconnect: false, hubIdleMs: 500 });
+      const { pid } = await hub.status();
+      await keeperOf(hub);
       if (end === "stop") await hub.stop({ force: true });
       await hub.close().catch(() => {});
-      await testHub.exited();
-      await until("the keeper ends", () => !keepersIn(testHub.folder.path).includes(keeper));
-      assert.deepEqual(keepersIn(testHub.folder.path), []);
-      assert.equal(existsSync(testHub.socket), false);
+      await until("the hub ends", () => stateOf(pid) === undefined);
+      await until("the keeper ends", () => keepersIn(folder.path).length === 0);
+      assert.equal(existsSync(socket), false);
     }
   });
 

@@ -165,7 +165,7 @@ describe("when a process of a service dies", () => {
   });
 
   it("makes another offer if a client claims one and stays silent", async () => {
-    const worker = await rig.worker({ claimTimeoutMs: 20 });
+    const worker = await rig.worker({ claimTimeoutMs: 1000 });
     const hub = await rig.connect();
     const [offer] = offersAmong(
       SERVICE,

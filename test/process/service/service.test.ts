@@ -8,12 +8,14 @@ import { type CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { serve } from "../../../src/service/service.js";
 import { connectService } from "../../../src/service/service-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { until } from "../../support/until.js";
+import { patientExplanations } from "../../support/patient-explanations.js";
+import { until, untilRejects } from "../../support/until.js";
 import { ask, asked, MESSAGE, SERVICE, ServiceRig } from "./service-rig.js";
 
 describe("a service", () => {
   let rig: ServiceRig;
   checkLeaks(async () => rig[Symbol.asyncDispose]());
+  patientExplanations();
   beforeEach(async () => {
     rig = await ServiceRig.start();
   });
@@ -102,17 +104,20 @@ describe("a service", () => {
   it("says why each worker could not be used", async () => {
     const worker = await rig.worker({ clientsMax: 1 });
     const wrong = await rig.client({ device: "cuda:99" });
-    await assert.rejects(asked(wrong, { timeoutMs: 1000 }), (error: CudaIpcError) => {
-      assert.equal(error.code, "TIMEOUT");
-      assert.match(
-        error.message,
-        /none of 1 workers could be used within 1000 ms: D[A-Z]+_NOT_FOUND: /,
-      );
-      assert.ok(
-        hasCode(error.cause, "DRIVER_NOT_FOUND") || hasCode(error.cause, "DEVICE_NOT_FOUND"),
-      );
-      return true;
-    });
+    await untilRejects(
+      (error: CudaIpcError) => {
+        assert.equal(error.code, "TIMEOUT");
+        assert.match(
+          error.message,
+          /none of 1 workers could be used within \d+ ms: D[A-Z]+_NOT_FOUND: /,
+        );
+        assert.ok(
+          hasCode(error.cause, "DRIVER_NOT_FOUND") || hasCode(error.cause, "DEVICE_NOT_FOUND"),
+        );
+        return true;
+      },
+      (timeoutMs) => asked(wrong, { timeoutMs }),
+    );
     assert.equal((await ask(await rig.client())).pid, worker.pid);
     // An object with an offer's name that is no channel, beside a worker that has no room.
     const hub = await rig.connect();
@@ -122,17 +127,21 @@ describe("a service", () => {
       device: "host",
     });
     const late = await rig.client();
-    await assert.rejects(asked(late, { timeoutMs: 1000 }), (error: CudaIpcError) => {
-      assert.equal(error.code, "TIMEOUT");
-      assert.match(
-        error.message,
-        /none of 2 workers could be used within 1000 ms: .*w0none.*clientsMax/,
-      );
-      assert.ok(error.cause instanceof AggregateError);
-      const codes = error.cause.errors.map(({ code }: CudaIpcError) => code);
-      assert.deepEqual(codes.sort(), ["NOT_FOUND", "READERS_FULL"]);
-      return true;
-    });
+    await untilRejects(
+      (error: CudaIpcError) => {
+        assert.equal(error.code, "TIMEOUT");
+        assert.match(
+          error.message,
+          /none of 2 workers could be used within \d+ ms: .*w0none.*clientsMax/,
+        );
+        assert.ok(error.cause instanceof AggregateError);
+        const codes = error.cause.errors.map(({ code }: CudaIpcError) => code);
+        assert.deepEqual(codes.sort(), ["NOT_FOUND", "READERS_FULL"]);
+        return true;
+      },
+      (timeoutMs) => asked(late, { timeoutMs }),
+      1000,
+    );
   });
 
   it("names the worker that did not answer in time, and says if no worker has room", async () => {
@@ -141,16 +150,16 @@ describe("a service", () => {
     const timeout = (words: string) => ({
       code: "TIMEOUT",
       message: new RegExp(
-        `^Cannot request from service "double": not done within 50 ms; ${words}$`,
+        `^Cannot request from service "double": not done within 1000 ms; ${words}$`,
       ),
     });
     await ask(client, { id: 1 });
     await assert.rejects(
-      asked(client, { op: "stubborn", id: 2, timeoutMs: 50 }),
+      asked(client, { op: "stubborn", id: 2, timeoutMs: 1000 }),
       timeout(`its worker \\(process ${worker.pid}, worker\\.js\\) has not answered`),
     );
     await assert.rejects(
-      asked(client, { id: 3, timeoutMs: 50 }),
+      asked(client, { id: 3, timeoutMs: 1000 }),
       timeout(
         "its worker has no room for another request of this client, or its replies are not released",
       ),
@@ -248,7 +257,8 @@ describe("a service", () => {
     const worker = await rig.worker({ depth: 2 });
     const client = await rig.client();
     const stopped = await rig.clientProcess();
-    stopped.goOn(JSON.stringify({ op: "hold", id: 1, timeoutMs: 1000 }));
+    // Enough for a busy machine to begin the request and to stop the client.
+    stopped.goOn(JSON.stringify({ op: "hold", id: 1, timeoutMs: 8000 }));
     assert.deepEqual(await worker.says(), { began: 1 });
     // The stopped client cannot cancel. The worker must know the deadline by itself.
     stopped.kill("SIGSTOP");

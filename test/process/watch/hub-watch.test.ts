@@ -219,9 +219,11 @@ describe("HubWatch", () => {
       await array.publish();
       assert.equal((await watch.snapshot()).objects.length, 1);
       await testHub.killWithKeeper();
-      const away = await watch.snapshot({ timeoutMs: 50 });
-      assert.deepEqual([away.hub.answers, away.objects.length], [false, 1]);
-      assert.match(away.hub.reason ?? "", /connection to the hub .+ ended/);
+      await until("the end of the connection is known", async () => {
+        const away = await watch.snapshot({ timeoutMs: 50 });
+        assert.deepEqual([away.hub.answers, away.objects.length], [false, 1]);
+        return /connection to the hub .+ ended/.test(away.hub.reason ?? "");
+      });
       await hub.close();
     } finally {
       await testHub[Symbol.asyncDispose]();
