@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -47,6 +48,21 @@ def until(what: str, condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < end, f"in vain: {what}"
         time.sleep(0.002)
+
+
+def until_times_out(match: str, action: Callable[[float], object]) -> None:
+    """Repeats it with twice the limit each time, until its TIMEOUT says this.
+
+    WHY: on a busy machine a limit ends a wait before it has found out what to say.
+    """
+    limit = 0.1
+    while True:
+        with pytest.raises(TimeoutError) as late:
+            action(limit)
+        if re.search(match, str(late.value)):
+            return
+        assert limit < LIMIT / 4, str(late.value)
+        limit *= 2
 
 
 def code(action: Callable[[], object]) -> str:
@@ -223,6 +239,17 @@ class Peer:
             except BrokenPipeError:
                 pass
         self.child.wait(LIMIT)
+
+
+@pytest.fixture
+def patient_explanations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub may take as long as on a busy machine to explain a TIMEOUT."""
+    from cuda_ipc import _connection
+    from cuda_ipc._hub import channels
+    from cuda_ipc._service import client_errors
+
+    for module in (_connection, channels, client_errors):
+        monkeypatch.setattr(module, "DEFAULT_MS_EXPLANATION", 1000 * LIMIT)
 
 
 @pytest.fixture

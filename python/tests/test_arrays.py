@@ -173,7 +173,7 @@ def test_put_takes_arrays_buffers_and_bytes(hub):
         hub.put("put:short", b"abc", dtype="float32")
 
 
-def test_wrong_arguments_are_refused_and_nothing_is_held(hub):
+def test_wrong_arguments_are_refused_and_nothing_is_held(hub, patient_explanations):
     assert code(lambda: hub.create("a b", "int8", 1)) == "INVALID_NAME"
     assert code(lambda: hub.create("dtype", "float128", 1)) == "UNSUPPORTED_DTYPE"
     assert code(lambda: hub.create("device", "int8", 1, device="tpu:0")) == "INVALID_DEVICE"

@@ -225,7 +225,7 @@ def test_python_goes_over_a_lossy_reader_and_never_into_what_it_holds(hub, node)
         assert all(one.data == bytes([one.sequence % 251]) * 64 for one in held)
 
 
-def test_each_policy_of_a_full_channel(hub):
+def test_each_policy_of_a_full_channel(hub, patient_explanations):
     def full(when_full: str):
         writer = hub.create_channel(f"full-{when_full}", "uint8", 8, slots=2, when_full=when_full)
         reader = hub.open_channel(f"full-{when_full}")

@@ -139,7 +139,7 @@ def test_a_hub_that_ends_at_once_says_why(command, path):
     with pytest.raises(cuda_ipc.CudaIpcError, match="no room") as caught:
         cuda_ipc.connect(path)
     assert caught.value.code == "DISK_FULL"
-    command.write_text("#!/bin/sh\nexec /bin/sleep 1\n")
+    command.write_text("#!/bin/sh\nexec /bin/sleep 30\n")
     with pytest.raises(TimeoutError, match="no hub listened there"):
         cuda_ipc.connect(path, timeout=0.2)
 

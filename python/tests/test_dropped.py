@@ -180,7 +180,7 @@ def test_a_request_whose_time_is_up_is_told_how_many_replies_this_process_holds(
             held.append(client.request(DATA, timeout=LIMIT))
         told = rf"this process \(process \d+\) holds {len(held)} replies"
         with pytest.raises(TimeoutError, match=told):
-            client.request(DATA, timeout=0.01)
+            client.request(DATA, timeout=0.2)
         view = held[-1].array
         held.clear()
         client.request(DATA, timeout=LIMIT).release()

@@ -142,7 +142,7 @@ def test_the_close_of_a_service_keeps_its_limit_while_its_next_offer_is_made(hub
 
     # As a driver's call that waits for a stream.
     monkeypatch.setattr(service._offers, "_make", make_late)
-    late = threading.Timer(5, free.set)
+    late = threading.Timer(LIMIT / 2, free.set)
     late.start()
     with hub.connect_service("offers-late") as client:
         client.request(meta=1).release()
@@ -175,7 +175,7 @@ def test_the_second_close_of_a_service_keeps_its_limit(hub):
         found = []
         second = threading.Thread(target=lambda: found.append(code(lambda: service.close(0.1))))
         second.start()
-        second.join(3)
+        second.join(LIMIT / 2)
         was_late = second.is_alive()
         free.set()
         for thread in (first, second, asks):

@@ -102,7 +102,7 @@ def test_the_last_view_gives_the_lease_and_the_connection_back(model, hub):
     until("the lease in a connection of the caller's is back", lambda: holders() == [])
 
 
-def test_a_missing_model_is_explained_and_waited_for_when_asked(hub, python):
+def test_a_missing_model_is_explained_and_waited_for_when_asked(hub, python, patient_explanations):
     with pytest.raises(cuda_ipc.CudaIpcError) as missing:
         cuda_ipc.numpy.load_file("nobody")
     assert missing.value.code == "NOT_FOUND" and "wait=True" in missing.value.message
