@@ -5,7 +5,7 @@ import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TwoMachines } from "../../support/machines/two-machines.js";
 import { until } from "../../support/until.js";
 
-const limits = { machineTtlMs: 2000, goneMachineMs: 1000 };
+const limits = { goneMachineMs: 1000 };
 
 it("the names of a machine that is gone leave NATS, its copies stay, and it may come back", {
   skip: skipWithoutEngines,

@@ -6,12 +6,12 @@ import { Actor } from "../../support/actor.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { restore, startShared } from "../../support/machines/shared-site.js";
 import type { TwoMachines } from "../../support/machines/two-machines.js";
-import { slowCopies, untilCopying } from "../../support/machines/until-copying.js";
+import { untilCopying } from "../../support/machines/until-copying.js";
 import { soon, until } from "../../support/until.js";
 
 const isSkipped = skipWithoutEngines;
 
-/** Large enough that a signal reaches a bridge while it is copied. */
+/** Many pieces. All but the first wait until the test lets the sender go on. */
 const BYTES = 64 * 1024 * 1024;
 
 /** Puts a large array on one machine, and begins to copy it to the other. */
@@ -24,6 +24,7 @@ async function beginCopy(site: TwoMachines) {
 
 async function fetching({ one, other, hubOfOther }: TwoMachines) {
   await one.says('announced: "large"');
+  one.hold();
   const opening = hubOfOther.open("large", { from: "any", dtype: "uint8" });
   opening.catch(() => {});
   await untilCopying(other);
@@ -46,7 +47,7 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
   let site: TwoMachines;
 
   before(async () => {
-    site = await startShared({ env: slowCopies });
+    site = await startShared();
   });
   afterEach(() => restore(site));
   after(() => site?.[Symbol.asyncDispose]());
@@ -65,6 +66,7 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
   it("the next bridge of that machine goes on with it", async () => {
     const { opening } = await beginCopy(site);
     await site.one.killBridge();
+    site.one.goOn();
     site.one.startBridge();
     using copy = await soon("the copy is there", opening);
     assert.equal(copy.byteLength, BYTES);
@@ -77,6 +79,7 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
     await site.other.killBridge();
     await assert.rejects(soon("the open ends", opening), { code: "PEER_GONE" });
     await isAbsent(site.hubOfOther);
+    site.one.goOn();
     // The next bridge of the machine begins anew.
     site.other.startBridge();
     await site.other.bridged();
@@ -89,6 +92,7 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
   it("NATS is killed: the copy goes on, and new names are found after its return", async () => {
     const { opening } = await beginCopy(site);
     await site.nats.kill();
+    site.one.goOn();
     using _copy = await soon("the copy is there", opening);
     await isWhole(site.hubOfOther);
     await site.other.says("NATS does not answer");
@@ -108,6 +112,7 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
     await owner.says();
     const { opening } = await fetching(site);
     owner.kill("SIGKILL");
+    site.one.goOn();
     using copy = await soon("the copy is there", opening);
     assert.equal((await copy.read())[BYTES - 1], 77);
     await isAbsentName(site.hubOfOther, "large");
@@ -117,6 +122,7 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
     it(`the hub of machine "${side}" is killed: its keeper starts the next, and the copy goes on`, async () => {
       const { opening } = await beginCopy(site);
       site[side].hub.kill("SIGKILL");
+      site.one.goOn();
       using copy = await soon("the copy is there", opening);
       assert.equal(copy.byteLength, BYTES);
       await isWhole(site.hubOfOther);
@@ -125,6 +131,7 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
   it("the original is removed: the copy is finished and then removed", async () => {
     const { opening } = await beginCopy(site);
     await site.hubOfOne.remove("large");
+    site.one.goOn();
     using copy = await soon("the copy is there", opening);
     assert.equal((await copy.read())[BYTES - 1], 77);
     await isAbsentName(site.hubOfOther, "large");
@@ -136,8 +143,10 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
     const second = site.hubOfOther.open("large", { from: "any", signal: stop.signal });
     stop.abort();
     await assert.rejects(second, { code: "ABORTED" });
+    site.one.goOn();
     using _copy = await soon("the other open goes on", opening);
     await site.hubOfOther.remove("large");
+    site.one.hold();
     const alone = new AbortController();
     const third = site.hubOfOther.open("large", { from: "any", signal: alone.signal });
     third.catch(() => {});
@@ -146,14 +155,17 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
     // Comes while the copy that nobody waits for still ends.
     const fourth = site.hubOfOther.open("large", { from: "any", dtype: "uint8" });
     await assert.rejects(third, { code: "ABORTED" });
+    site.one.goOn();
     (await soon("the next copy is there", fourth)).close();
     await site.hubOfOther.remove("large");
+    site.one.hold();
     const last = new AbortController();
     const fifth = site.hubOfOther.open("large", { from: "any", signal: last.signal });
     fifth.catch(() => {});
     await until("it is fetched again", async () => (await site.hubOfOther.list()).length > 0);
     last.abort();
     await assert.rejects(fifth, { code: "ABORTED" });
+    site.one.goOn();
     await isAbsent(site.hubOfOther);
     await site.other.says("not copied");
   });
@@ -178,10 +190,10 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
       const { machines } = await other.status();
       return machines.every(({ machine, alive }) => machine !== "one" || !alive);
     });
-    await new Promise((resolve) => setTimeout(resolve, 2500));
-    (await hubOfOther.open("kept", { wait: false })).close();
+    // The bridge answers this, so it has done all that it does about the machine's end.
     const again = hubOfOther.open("unknown", { from: "any", wait: false });
     await assert.rejects(again, { code: "NOT_FOUND" });
+    (await hubOfOther.open("kept", { wait: false })).close();
     await hubOfOther.remove("kept");
     await assert.rejects(hubOfOther.open("kept", { from: "any", wait: false }), {
       code: "PEER_GONE",
@@ -205,9 +217,10 @@ describe("while an array is copied, or afterwards", { skip: isSkipped }, () => {
 it("a bridge ends with the hub that sends an array, and says why", {
   skip: isSkipped,
 }, async () => {
-  await using site = await startShared({ env: slowCopies });
+  await using site = await startShared();
   const { opening } = await beginCopy(site);
   await site.hubOfOne.stop({ force: true });
+  site.one.goOn();
   assert.equal(await site.one.bridgeEnded(), 1);
   assert.match(site.one.log, /error\[HUB_GONE\]/);
   await opening.then((copy) => copy.close()).catch(() => {});

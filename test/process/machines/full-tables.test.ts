@@ -80,7 +80,7 @@ describe("a bridge whose disks are full", { skip: skipWithoutEngines || skipUnle
         other.startBridge();
         await other.bridged();
       }
-      const opening = hubOfOther.open("array", { from: "any", timeoutMs: WAIT_MS });
+      const opening = hubOfOther.open("array", { from: "any", timeoutMs: 60_000 });
       const [outcome] = await Promise.allSettled([opening]);
       // The hub may have no room to note the copy.
       if (outcome.status === "rejected")

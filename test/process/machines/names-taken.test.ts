@@ -5,7 +5,7 @@ import { Deadline } from "../../../src/base/deadline.js";
 import { pullName } from "../../../src/client/connection/bridge-call.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TwoMachines } from "../../support/machines/two-machines.js";
-import { slowCopies, untilCopying } from "../../support/machines/until-copying.js";
+import { untilCopying } from "../../support/machines/until-copying.js";
 import { until } from "../../support/until.js";
 
 const LARGE_BYTES = 32 * 1024 * 1024;
@@ -15,7 +15,7 @@ describe("a name of two machines", { skip: skipWithoutEngines }, () => {
   let site: TwoMachines;
 
   before(async () => {
-    site = await TwoMachines.start({ args: ["--announce", "*"], env: slowCopies });
+    site = await TwoMachines.start();
   });
   after(() => site?.[Symbol.asyncDispose]());
 
@@ -40,6 +40,7 @@ describe("a name of two machines", { skip: skipWithoutEngines }, () => {
     using _first = await hubOfOne.put("taken", Uint8Array.of(1), PINNED);
     (await hubOfOther.open("taken", { from: "any" })).close();
     const later = { ...PINNED, replace: true };
+    site.one.hold();
     using _later = await hubOfOne.put("taken", new Uint8Array(LARGE_BYTES), later);
     await untilCopying(other);
     let isWaiting = false;
@@ -51,10 +52,11 @@ describe("a name of two machines", { skip: skipWithoutEngines }, () => {
     });
     await until("a process waits for the later copy", () => isWaiting);
     using own = await hubOfOther.put("taken", Uint8Array.of(7), later);
+    site.one.goOn();
     // It is what a process gets that waited for the copy.
     assert.equal((await pulling).machine, null);
     assert.equal((await hubOfOther.inspect("taken")).object.object, own.object);
-    assert.match(other.log, /not copied: "taken" .*has this name/);
+    await until("it says why", () => /not copied: "taken" .*has this name/.test(other.log));
   });
 
   it("is a channel that has taken the place of an array", async () => {

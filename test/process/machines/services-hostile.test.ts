@@ -81,7 +81,7 @@ describe("a bridge whose peer lies about services", { skip: skipWithoutEngines }
     nats = await TestNats.start();
     machine = await TestMachine.start("one", nats, {
       args: ["--announce", "*"],
-      limits: { carriedUnreadMs: 1000 },
+      limits: { carriedUnreadMs: 4000 },
     });
     hub = await machine.connect();
     hostile = await HostileMachine.start(nats);

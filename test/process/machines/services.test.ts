@@ -9,12 +9,14 @@ import type { Actor } from "../../support/actor.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
 import { TestMachine } from "../../support/machines/test-machine.js";
 import { TestNats } from "../../support/machines/test-nats.js";
-import { soon, until } from "../../support/until.js";
+import { patientExplanations } from "../../support/patient-explanations.js";
+import { soon, until, untilRejects } from "../../support/until.js";
 import { ask, asked, startWorker } from "../service/service-rig.js";
 
 const FOR_MACHINES = { sharing: { machines: true } } as const;
 
 describe("a service with workers on another machine", { skip: skipWithoutEngines }, () => {
+  patientExplanations();
   let nats: TestNats;
   let one: TestMachine;
   let other: TestMachine;
@@ -84,10 +86,11 @@ describe("a service with workers on another machine", { skip: skipWithoutEngines
     await assert.rejects(asked(here, { timeoutMs: 1000 }), { code: "TIMEOUT" });
     name = "unannounced";
     await worker(one);
-    await assert.rejects(asked(client(), { timeoutMs: 2000 }), {
-      code: "TIMEOUT",
-      message: /NOT_FOUND: .*no other machine has announced workers of it/,
-    });
+    const found = /NOT_FOUND: .*no other machine has announced workers of it/;
+    const unheard = client();
+    await untilRejects({ code: "TIMEOUT", message: found }, (timeoutMs) =>
+      asked(unheard, { timeoutMs }),
+    );
     name = "patterned";
     const { pid } = await worker(one);
     assert.equal((await ask(client())).pid, pid);
@@ -152,7 +155,7 @@ describe("a service with workers on another machine", { skip: skipWithoutEngines
     stop.abort();
     await assert.rejects(cancelled, { code: "ABORTED" });
     assert.deepEqual(await aborted(far), [1, "ABORTED"]);
-    const late = asked(asking, { op: "stubborn", id: 2, timeoutMs: 700 });
+    const late = asked(asking, { op: "stubborn", id: 2, timeoutMs: 6000 });
     assert.deepEqual(await far.says(), { began: 2 });
     await assert.rejects(late, { code: "TIMEOUT", message: /on machine "one"\) has not answered/ });
     // By the cancellation or by its own timer, whichever is first.

@@ -19,6 +19,11 @@ export function reachedFile(folder: string): string {
   return `${folder}/bridge-reached`;
 }
 
+/** While it is there, the bridge sends only the first pieces of arrays. Each hold has a number. */
+export function holdFile(folder: string): string {
+  return `${folder}/bridge-holds`;
+}
+
 /** Removes a file. @returns false if it was not there: of two processes, one removes it */
 export function removed(path: string): boolean {
   try {

@@ -3,8 +3,12 @@
  * stop or die at a given step. Steps are what it asks and answers over links, NATS and its hub.
  */
 import { readFileSync, writeFileSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
 import { defaults } from "../../../src/base/limits.js";
-import { type NumberedOrder, orderFile, reachedFile, removed } from "./bridge-orders.js";
+import { holdFile, type NumberedOrder, orderFile, reachedFile, removed } from "./bridge-orders.js";
+
+/** Pieces that are sent before the rest is held back. */
+const FIRST_PIECES = 2;
 
 const { CUDA_IPC_TEST_LIMITS: limits = "{}", CUDA_IPC_TEST_ORDERS: folder } = process.env;
 // WHY before all else: some modules compute with limits while they load.
@@ -49,11 +53,39 @@ async function watchSteps(folder: string): Promise<void> {
     import("../../../src/bridge/names/nats-store.js"),
     import("../../../src/client/hub.js"),
   ]);
+  holdPieces(folder, ExportServer, (given) => opOf(given) === "send");
   watch(MachineLink.prototype, "call", (given) => `the call ${opOf(given)}`);
   watch(ExportServer.prototype, "answer", (given) => `the answer to ${opOf(given)}`);
   watch(NatsStore.prototype, "ask", () => "the question over NATS");
   for (const method of ["openAny", "openChannel", "putReplica", "createCarriedChannel"])
     watch(Hub.prototype, method, () => `${method} of the hub`);
+}
+
+/** Answers no request for a piece but the first ones while the test holds them back. */
+function holdPieces(
+  folder: string,
+  { prototype: server }: { readonly prototype: { answer(...given: never[]): Promise<unknown> } },
+  isForPiece: (given: readonly unknown[]) => boolean,
+): void {
+  let hold: string | undefined;
+  let pieces = 0;
+  const holds = () => {
+    try {
+      return readFileSync(holdFile(folder), "utf8");
+    } catch {
+      return undefined;
+    }
+  };
+  const { answer } = server;
+  server.answer = async function (...given) {
+    if (isForPiece(given)) {
+      if (holds() !== hold) pieces = 0;
+      hold = holds();
+      pieces += 1;
+      while (hold !== undefined && pieces > FIRST_PIECES && holds() === hold) await setTimeout(5);
+    }
+    return answer.apply(this, given);
+  };
 }
 
 function tryRead(path: string): NumberedOrder | undefined {

@@ -6,25 +6,23 @@ import { until } from "../until.js";
 import type { BridgeLimits, TestMachineOptions } from "./test-machine.js";
 import { TwoMachines } from "./two-machines.js";
 
-/** Short, because tests wait for some of them to pass. */
-const SHORT_LIMITS: BridgeLimits = {
-  machineSilenceMs: 4000,
-  machineTtlMs: 3000,
+const LIMITS: BridgeLimits = {
   /** Enough to start a bridge on a busy computer. */
-  machineReturnMs: 8000,
-  linkTimeoutMs: 2000,
-  carriedUnreadMs: 2000,
+  machineReturnMs: 20_000,
+  /** Short, because after each test it passes. Long enough to open on a busy computer. */
+  carriedUnreadMs: 5000,
 };
 
 /** By default machine "one" announces all that it has. */
 export function startShared(ofOne: TestMachineOptions = {}): Promise<TwoMachines> {
-  const options = { args: ["--announce", "*"], limits: SHORT_LIMITS };
-  return TwoMachines.start({ ...options, ...ofOne }, { limits: SHORT_LIMITS });
+  const options = { args: ["--announce", "*"], limits: LIMITS };
+  return TwoMachines.start({ ...options, ...ofOne }, { limits: LIMITS });
 }
 
 /** Starts what has ended, removes what is left, and forgets what the bridges have said. */
 export async function restore({ one, other, hubOfOne, hubOfOther }: TwoMachines): Promise<void> {
   for (const machine of [one, other]) {
+    machine.goOn();
     if (!machine.isBridgeRunning) machine.startBridge();
     await machine.bridged();
   }

@@ -24,6 +24,7 @@ import { TestHub, type TestHubOptions } from "../test-hub.js";
 import { soon, until } from "../until.js";
 import {
   type BridgeOrder,
+  holdFile,
   type NumberedOrder,
   orderFile,
   reachedFile,
@@ -205,6 +206,19 @@ export class TestMachine {
     // WHY renamed: the bridge must not read a half of it.
     writeFileSync(`${orderFile(path)}.new`, JSON.stringify(numbered));
     renameSync(`${orderFile(path)}.new`, orderFile(path));
+  }
+
+  /** Lets this and each next bridge send only the first pieces of arrays, until `goOn`. */
+  hold(): void {
+    this.#orders += 1;
+    const path = holdFile(this.hub.folder.path);
+    writeFileSync(`${path}.new`, String(this.#orders));
+    renameSync(`${path}.new`, path);
+  }
+
+  /** Lets the bridge send the rest. */
+  goOn(): void {
+    rmSync(holdFile(this.hub.folder.path), { force: true });
   }
 
   /** The step at which the bridge has carried out its order, if it has. */
