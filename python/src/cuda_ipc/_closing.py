@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import NoReturn, Protocol, TypeVar
 
 from ._fds import is_finalizing
 from .errors import CudaIpcError, closed
 
 Self = TypeVar("Self", bound="Closing")
+Async = TypeVar("Async", bound="ClosingAsync")
 T = TypeVar("T")
 
 
@@ -44,6 +45,22 @@ class Closing(OfProcess):
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and not is_finalizing():
             self.close()
+
+
+class _HasCloseAsync(Protocol):
+    def close_async(self) -> Awaitable[None]: ...
+
+
+class ClosingAsync:
+    """Closes at the end of `async with`, and the event loop continues meanwhile."""
+
+    __slots__ = ()
+
+    async def __aenter__(self: Async) -> Async:
+        return self
+
+    async def __aexit__(self: _HasCloseAsync, *_: object) -> None:
+        await self.close_async()
 
 
 #: How long `close` waits for a call of another thread to let go of the parts.

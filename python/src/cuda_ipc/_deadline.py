@@ -20,22 +20,65 @@ def check_seconds(name: str, value: object) -> None:
         raise ValueError(f"{name} must be at least 0 seconds, not {value!r}")
 
 
+class Cancellation:
+    """Lets another thread end a call. It rules each `Deadline` that its thread makes in `with`."""
+
+    __slots__ = ("_lock", "_wake", "cancelled")
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self._lock = threading.Lock()
+        self._wake: Callable[[], object] | None = None
+
+    def on_cancel(self, wake: Callable[[], object] | None) -> None:
+        """Says how to wake the thread that waits. Wakes at once if it was cancelled before."""
+        with self._lock:
+            self._wake = wake
+            was_cancelled = self.cancelled
+        if was_cancelled and wake is not None:
+            wake()
+
+    def cancel(self) -> None:
+        """Ends the call with ABORTED."""
+        with self._lock:
+            self.cancelled = True
+            wake = self._wake
+        if wake is not None:
+            wake()
+
+    def __enter__(self) -> Cancellation:
+        _of_thread.cancellation = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _of_thread.cancellation = None
+
+
+class _OfThread(threading.local):
+    cancellation: Cancellation | None = None
+
+
+_of_thread = _OfThread()
+
+
 class Deadline:
     """The time limit of one call. `timeout` is in seconds; None waits without a limit."""
 
-    __slots__ = ("_at", "_lock", "_on_cancel", "attempt", "cancelled", "timeout")
+    __slots__ = ("_at", "_cancellation", "attempt", "timeout")
 
     def __init__(self, attempt: str, timeout: float | None) -> None:
         if timeout is not None:
             check_seconds("timeout", timeout)
         self.attempt = attempt
         self.timeout = timeout
-        self.cancelled = False
+        self._cancellation = _of_thread.cancellation or Cancellation()
         # WHY no limit for long ones: the system's calls take none of more than some weeks.
         has_limit = timeout is not None and timeout < _LONGEST_S
         self._at = time.monotonic() + timeout if has_limit else None  # type: ignore[operator]
-        self._lock = threading.Lock()
-        self._on_cancel: Callable[[], object] | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancellation.cancelled
 
     @property
     def remaining(self) -> float | None:
@@ -66,19 +109,15 @@ class Deadline:
 
     def on_cancel(self, wake: Callable[[], object] | None) -> None:
         """Says how to wake the thread that waits. Wakes at once if it was cancelled before."""
-        with self._lock:
-            self._on_cancel = wake
-            was_cancelled = self.cancelled
-        if was_cancelled and wake is not None:
-            wake()
+        self._cancellation.on_cancel(wake)
 
     def cancel(self) -> None:
         """Ends the call from another thread with ABORTED."""
-        with self._lock:
-            self.cancelled = True
-            wake = self._on_cancel
-        if wake is not None:
-            wake()
+        self._cancellation.cancel()
+
+
+#: WHY here: a module that is imported later may be imported by a call that is cancelled.
+NO_DEADLINE = Deadline("wait", None)
 
 
 class GrowingPause:

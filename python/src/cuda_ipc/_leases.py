@@ -34,6 +34,7 @@ class HeldLease:
         "on_lost",
         "owned",
         "pinned",
+        "replaces",
         "role",
     )
 
@@ -60,6 +61,8 @@ class HeldLease:
         # The name of an object of this process, and whether it stays without this lease.
         self.named: str | None = None
         self.pinned = False
+        #: Whether it takes over the name of an older object.
+        self.replaces = False
         # The program has let go of the handle. The lease stays as long as it keeps the name.
         self.dropped = False
         # Channels, timelines and shared tensors of this process are kept here until they are

@@ -59,6 +59,7 @@ class Link(LinkThread):
         """Asks, over as many connections as it takes."""
         sent = 0
         while True:
+            deadline.check_cancelled()
             connection = self._when_ready(deadline)
             try:
                 return connection.ask(op, fields, deadline, fds, keeper)
@@ -123,6 +124,18 @@ class Link(LinkThread):
         earlier = self._named.pop(name, None)
         if earlier is not None and earlier.dropped:
             self.release(earlier)
+
+    def discard(self, held: HeldLease) -> None:
+        """Takes the name of a new pinned object away, which its lease does not.
+
+        One that replaces an older object keeps it: the name is never free.
+        """
+        if held.pinned and not held.replaces and held.named is not None:
+            if self._named.get(held.named) is held:
+                del self._named[held.named]
+            if self._is_ready():
+                number = held.object
+                self._connection.post("remove", {"name": held.named, "object": number})
 
     def keeps_name(self, held: HeldLease) -> bool:
         """Whether a lease whose handle the program has let go of must stay, to keep a name."""

@@ -16,7 +16,7 @@ def until_room(
     """Says how to wait: a pause in seconds, or None for the bell. `inspect` names the readers."""
     times = gpu_pauses()
     while True:
-        deadline.check(lambda: _why_full(ring, inspect))
+        deadline.check(lambda: why_full(ring, inspect))
         # Readers ring when they give a slot back. Streams cannot, so it looks again.
         if ring.reserve() or ring.is_held_by_streams:
             remaining = deadline.remaining
@@ -29,7 +29,15 @@ def until_room(
         yield 0.0 if ring.reserve() else None
 
 
-def _why_full(ring: RingWriter, inspect: Callable[[], Mapping[int, str]]) -> str:
+class AskLater(Exception):
+    """The hub is to be asked who reads, without waiting for it here."""
+
+
+def ask_later() -> Mapping[int, str]:
+    raise AskLater
+
+
+def why_full(ring: RingWriter, inspect: Callable[[], Mapping[int, str]]) -> str:
     if ring.reserve():
         return "streams that use the next slot have not finished with it"
     seats = ring.live_seats()

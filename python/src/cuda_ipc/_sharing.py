@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ._descriptors import check_name, make_descriptor
 from ._fds import SharedFds
 from ._foreign import Foreign, foreign
+from ._hub.session import discard
 from ._hub.sharing import checked_sharing
 from ._layout import Layout
 from .errors import CudaError, CudaIpcError
@@ -113,7 +114,7 @@ def _published(
     try:
         made.publish(deadline.remaining)
     except BaseException:
-        made.close()
+        discard(made)
         raise
     # Without a copy it is the program's memory, which must stay as it is while others read it.
     return hub._keep(made, held if made.why is None else None)

@@ -12,7 +12,7 @@ from weakref import ref
 
 from ._channel_parts import WriterParts, given_streams
 from ._closing import ClosingAwaited
-from ._deadline import Deadline
+from ._deadline import NO_DEADLINE, Deadline
 from ._message_format import encode_meta, size_of
 from ._ring_writer import RingWriter
 from .channel_slot import Slot
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ._cuda_streams import GivenStreams, Stream
     from ._leases import HeldLease
     from ._link import Link
-
-NO_DEADLINE = Deadline("wait for streams", None)
 
 
 class SlotLoans(ClosingAwaited):

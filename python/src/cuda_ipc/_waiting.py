@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ._deadline import Deadline, check_seconds
+from ._deadline import Cancellation, Deadline, check_seconds
 from ._fds import Bell, new_epoll
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
     from ._link import Link
 
+P = ParamSpec("P")
 T = TypeVar("T")
+Form = TypeVar("Form", bound=Callable[..., object])
 
 #: How long to look again before a sleep, in seconds.
 SPIN_S = 20e-6
@@ -80,6 +83,26 @@ def gpu_pauses() -> Iterator[float]:
     return pauses(_GPU_SPIN_S)
 
 
+def run_pauses(steps: Generator[float, None, None]) -> None:
+    """Runs a call that yields its pauses in seconds."""
+    try:
+        for pause in steps:
+            time.sleep(pause)
+    finally:
+        steps.close()
+
+
+async def suspend_pauses(steps: Generator[float, None, None]) -> None:
+    """As `run_pauses`, for asyncio."""
+    import asyncio
+
+    try:
+        for pause in steps:
+            await asyncio.sleep(pause)
+    finally:
+        steps.close()
+
+
 def hear(bell: Bell, link: Link, deadline: Deadline) -> None:
     """Sleeps until the bell rings, the link ends or the time is up. A signal may end it, too."""
     end_fd = link.begin_sleep()
@@ -133,43 +156,106 @@ async def hear_async(bell: Bell, link: Link, deadline: Deadline) -> None:
         link.end_sleep()
 
 
-async def in_thread(deadline: Deadline, call: Callable[[], T], undo: Callable[[T], object]) -> T:
+async def in_thread(call: Callable[[], T], undo: Callable[[T], object], cancels: bool = True) -> T:
     """Runs a call that waits on a thread of its own. If the task is cancelled, so is the call.
 
-    `undo` takes back what came although nobody waits for it any more.
+    `undo` takes back what came although nobody waits for it any more. Without `cancels` the call
+    continues when the task is cancelled.
     """
     import asyncio
 
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(value: T | None, failure: BaseException | None) -> None:
-        if done.done():
-            if failure is None:
-                # WHY a thread: it may wait for tasks of this event loop.
-                threading.Thread(
-                    target=undo, args=(value,), name="cuda-ipc undo", daemon=True
-                ).start()
-        elif failure is not None:
-            done.set_exception(failure)
-        else:
-            done.set_result(value)  # type: ignore[arg-type]
+    done: asyncio.Future[None] = loop.create_future()
+    cancellation = Cancellation()
+    lock = threading.Lock()
+    came: list[T] = []
+    failures: list[BaseException] = []
+    is_awaited = True
 
     def run() -> None:
-        value, failure = None, None
         try:
-            value = call()
-        except BaseException as error:
-            failure = error
+            with cancellation:
+                value = call()
+        except BaseException as failure:
+            failures.append(failure)
+        else:
+            came.append(value)
         try:
-            loop.call_soon_threadsafe(settle, value, failure)
+            loop.call_soon_threadsafe(wake)
         except RuntimeError:  # the loop was closed
-            if failure is None:
-                undo(value)  # type: ignore[arg-type]
+            take_back()
+        if not is_awaited:
+            take_back()
+
+    def wake() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    def take_back() -> None:
+        # WHY locked: the task that gives up and the thread of the call may both be here.
+        with lock:
+            left, came[:] = came[:], []
+        for value in left:
+            undo(value)
 
     threading.Thread(target=run, name="cuda-ipc call", daemon=True).start()
     try:
-        return await done
-    except asyncio.CancelledError:
-        deadline.cancel()
+        await done
+    except BaseException:
+        # WHY although it may be done: a task can be cancelled just before it gets the result.
+        is_awaited = False
+        if cancels:
+            cancellation.cancel()
+        if came:
+            # WHY a thread: it may wait for tasks of this event loop.
+            threading.Thread(target=take_back, name="cuda-ipc undo", daemon=True).start()
         raise
+    if not failures:
+        return came[0]
+    failure = failures.pop()
+    try:
+        raise failure
+    finally:
+        del failure  # its traceback has this frame
+
+
+def async_form(
+    call: Callable[P, T], undo: Callable[[T], object] | None = None
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The form for asyncio of a call that waits, with the same parameters.
+
+    If its task is cancelled, `undo` takes back what came all the same. By default that is closed.
+    """
+
+    async def form(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await in_thread(lambda: call(*args, **kwargs), undo or _close)
+
+    return _named(form, call, "If the task is cancelled, nothing is held.")
+
+
+def async_close(call: Callable[P, None]) -> Callable[P, Coroutine[Any, Any, None]]:
+    """The form for asyncio of a `close`. If its task is cancelled, the close continues."""
+
+    async def form(*args: P.args, **kwargs: P.kwargs) -> None:
+        await to_its_end(lambda: call(*args, **kwargs))
+
+    return _named(form, call, "If the task is cancelled, it continues on its thread.")
+
+
+async def to_its_end(call: Callable[[], T]) -> T:
+    """Runs a call on a thread of its own, which completes it even if the task is cancelled."""
+    return await in_thread(call, lambda _: None, cancels=False)
+
+
+def _named(form: Form, call: Callable[..., object], cancelled: str) -> Form:
+    functools.update_wrapper(form, call)
+    form.__name__ = f"{call.__name__}_async"
+    form.__qualname__ = f"{call.__qualname__}_async"
+    form.__doc__ = f"As `{call.__name__}`, for asyncio. {cancelled}"
+    return form
+
+
+def _close(value: object) -> None:
+    close = getattr(value, "close", None)
+    if close is not None:
+        close()

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from ._channel_parts import ReaderParts
+from ._closing import ClosingAsync
 from ._deadline import Deadline
 from ._messages import Messages
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
 from ._ring_words import SEQUENCE
-from ._waiting import Spin, gpu_pauses, hear, hear_async
+from ._waiting import Spin, async_close, gpu_pauses, hear, hear_async
 from .channel_message import Message
 from .errors import CudaIpcError
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _STARTS = ("next", "latest", "oldest")
 
 
-class ChannelReader(Messages):
+class ChannelReader(Messages, ClosingAsync):
     """A reader of a channel. One thread at a time may use it. Another may close it."""
 
     def __init__(
@@ -180,6 +181,8 @@ class ChannelReader(Messages):
             self._leave_when_awake(self._leave, self._parts.bell.ring)
         else:  # the thread that waits is the parent's
             self._leave()
+
+    close_async = async_close(close)
 
     def _leave(self) -> None:
         self._closed = True

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import WriterParts
+from ._closing import ClosingAsync
 from ._deadline import Deadline
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED
 from ._ring_words import DROPPED
-from ._room import until_room
+from ._room import AskLater, ask_later, until_room, why_full
 from ._slot_loans import SlotLoans
-from ._waiting import Spin, hear, hear_async, pauses
+from ._waiting import (
+    Spin,
+    async_close,
+    hear,
+    hear_async,
+    pauses,
+    run_pauses,
+    suspend_pauses,
+    to_its_end,
+)
 from .channel_slot import Slot
 from .errors import CudaIpcError, closed
 
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
     from ._link import Link
 
 
-class ChannelWriter(SlotLoans):
+class ChannelWriter(SlotLoans, ClosingAsync):
     """The writer of a channel. One thread at a time may use it. Another may close it."""
 
     def __init__(
@@ -143,7 +153,7 @@ class ChannelWriter(SlotLoans):
             slot = self._spin.until(lambda: self._reserve(by), timeout)
             if slot is not None:
                 return slot
-            for pause in until_room(self._ring, deadline, self._inspect):
+            for pause in until_room(self._ring, deadline, ask_later):
                 if pause is not None:
                     await asyncio.sleep(pause)
                 else:
@@ -152,6 +162,10 @@ class ChannelWriter(SlotLoans):
                 if slot is not None:
                     return slot
             raise AssertionError("a wait for room ends with a slot or an error")
+        except AskLater:
+            readers = await to_its_end(self._inspect)
+            self._check_open("write to")
+            raise deadline.timed_out(why_full(self._ring, lambda: readers)) from None
         except BaseException:
             self._take_back()
             raise
@@ -192,6 +206,13 @@ class ChannelWriter(SlotLoans):
 
     def wait_for_readers(self, count: int, timeout: float | None = None) -> None:
         """Waits until the channel has this many readers. Raises TIMEOUT, HUB_GONE, CLOSED."""
+        run_pauses(self._until_readers(count, timeout))
+
+    async def wait_for_readers_async(self, count: int, timeout: float | None = None) -> None:
+        """As `wait_for_readers`, for asyncio."""
+        await suspend_pauses(self._until_readers(count, timeout))
+
+    def _until_readers(self, count: int, timeout: float | None) -> Generator[float, None, None]:
         deadline = Deadline(f'wait for {count} readers of channel "{self.name}"', timeout)
         if not 0 <= count <= self._parts.facts.readers_max:
             raise ValueError(f"count must be from 0 to {self._parts.facts.readers_max}")
@@ -201,7 +222,7 @@ class ChannelWriter(SlotLoans):
                 return
             deadline.check(lambda: f"{self.readers} of {count} came")
             self._check_link()
-            time.sleep(pause)
+            yield pause
 
     def close(self, timeout: float | None = None) -> None:
         """Ends the channel. With `when_writer_gone` wait, it waits for the next writer instead.
@@ -216,6 +237,9 @@ class ChannelWriter(SlotLoans):
     def end(self, timeout: float | None = None) -> None:
         """As `close`. It ends the channel with `when_writer_gone` wait, too."""
         self._close(WRITER_CLOSED, timeout)
+
+    close_async = async_close(close)
+    end_async = async_close(end)
 
     def _close(self, state: int, timeout: float | None) -> None:
         deadline = Deadline(f'close channel "{self.name}"', timeout)

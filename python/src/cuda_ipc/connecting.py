@@ -11,11 +11,12 @@ from ._link import Link
 from ._patched import refuse_patched
 from ._protocol import DEFAULT_MS_CONNECT, DEFAULT_MS_RECONNECT
 from ._reach import HubTarget, own_program
-from ._waiting import in_thread
+from ._waiting import async_form
 from .errors import coded
 from .hub import Hub
 
 
+@coded("connect to a hub")  # its imports, too, open files
 def connect(
     socket: str | os.PathLike[str] | None = None,
     *,
@@ -41,29 +42,7 @@ def connect(
     Raises HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED,
     TIMEOUT; UNSUPPORTED in a process that gevent or eventlet has patched; TypeError, ValueError.
     """
-    return _connect(
-        Deadline("connect to a hub", timeout),
-        socket,
-        program,
-        hub_uid,
-        start,
-        hub_idle,
-        reconnect,
-        reconnect_timeout,
-    )
-
-
-@coded("connect to a hub")  # its imports, too, open files
-def _connect(
-    deadline: Deadline,
-    socket: str | os.PathLike[str] | None,
-    program: str | None,
-    hub_uid: int | None,
-    start: bool,
-    hub_idle: float | None,
-    reconnect: bool,
-    reconnect_timeout: float,
-) -> Hub:
+    deadline = Deadline("connect to a hub", timeout)
     refuse_patched("connect to a hub")
     if program is not None and not isinstance(program, str):
         raise TypeError(f"program must be a string, not {program!r}")
@@ -83,23 +62,4 @@ def _connect(
     return Hub(link)
 
 
-async def connect_async(
-    socket: str | os.PathLike[str] | None = None,
-    *,
-    program: str | None = None,
-    hub_uid: int | None = None,
-    start: bool = True,
-    hub_idle: float | None = None,
-    reconnect: bool = True,
-    reconnect_timeout: float = DEFAULT_MS_RECONNECT / 1000,
-    timeout: float | None = DEFAULT_MS_CONNECT / 1000,
-) -> Hub:
-    """As `connect`, for asyncio."""
-    deadline = Deadline("connect to a hub", timeout)
-    return await in_thread(
-        deadline,
-        lambda: _connect(
-            deadline, socket, program, hub_uid, start, hub_idle, reconnect, reconnect_timeout
-        ),
-        lambda hub: hub.close(),
-    )
+connect_async = async_form(connect)

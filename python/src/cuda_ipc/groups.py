@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-from ._closing import ClosingAwaited
+from ._closing import ClosingAsync, ClosingAwaited
 from ._deadline import Deadline
 from ._group.barrier import Broken, judge_barrier, missing_words
 from ._group.host import GroupHost
@@ -19,7 +19,7 @@ from ._group.members import Member, MemberWatches
 from ._group.words import GAVE_UP, LEFT, GroupWords
 from ._json import encode_json, parse_json
 from ._protocol import DEFAULT_MS_PEER, LIMIT_GATHER_BYTES
-from ._waiting import in_thread, pauses
+from ._waiting import async_close, async_form, pauses, run_pauses, suspend_pauses
 from .errors import CudaIpcError, coded
 
 PEER_S = DEFAULT_MS_PEER / 1000
@@ -27,7 +27,7 @@ PEER_S = DEFAULT_MS_PEER / 1000
 _DEATH_S = 0.25
 
 
-class Group(ClosingAwaited):
+class Group(ClosingAwaited, ClosingAsync):
     """One member of a group. `Group.join` makes it. Leaving `with` leaves the group."""
 
     def __init__(
@@ -79,24 +79,7 @@ class Group(ClosingAwaited):
 
         return join_group(name, path, rank, size, Deadline("join a group", timeout))
 
-    @staticmethod
-    async def join_async(
-        name: str | None = None,
-        *,
-        rank: int,
-        size: int,
-        path: str | os.PathLike[str] | None = None,
-        timeout: float | None = PEER_S,
-    ) -> Group:
-        """As `join`, for asyncio."""
-        from ._group.forming import join_group
-
-        deadline = Deadline("join a group", timeout)
-        return await in_thread(
-            deadline,
-            lambda: join_group(name, path, rank, size, deadline),
-            lambda group: group.close(),
-        )
+    join_async = staticmethod(async_form(join))
 
     @property
     def closed(self) -> bool:
@@ -119,7 +102,7 @@ class Group(ClosingAwaited):
     async def barrier_async(self, timeout: float | None = PEER_S) -> None:
         """As `barrier`, for asyncio. To cancel it breaks the group for the others."""
         attempt = f"meet at a barrier of {self._label}"
-        await _suspend(self._meet(Deadline(attempt, timeout)))
+        await suspend_pauses(self._meet(Deadline(attempt, timeout)))
 
     def all_gather(self, value: Any, timeout: float | None = PEER_S) -> list[Any]:
         """Exchanges one JSON value of each member, and returns them in the order of ranks.
@@ -136,7 +119,7 @@ class Group(ClosingAwaited):
         """As `all_gather`, for asyncio."""
         attempt = f"gather from {self._label}"
         deadline, raw = Deadline(attempt, timeout), _encode(attempt, value)
-        await _suspend(self._meet(deadline, lambda barrier: self._words.give(barrier, raw)))
+        await suspend_pauses(self._meet(deadline, lambda barrier: self._words.give(barrier, raw)))
         return self._values(attempt)
 
     def close(self) -> None:
@@ -147,6 +130,8 @@ class Group(ClosingAwaited):
             self._leave_when_awake(self._leave, lambda: None)
         else:  # a thread that waits is the parent's
             self._leave()
+
+    close_async = async_close(close)
 
     def _leave(self) -> None:
         self._closed = True
@@ -161,12 +146,6 @@ class Group(ClosingAwaited):
                 self._host.close()
             else:
                 self._host.abandon()
-
-    async def __aenter__(self) -> Group:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Group rank {self.rank} of {self.size}{' closed' if self._closed else ''}>"
@@ -270,24 +249,6 @@ class Group(ClosingAwaited):
             raise CudaIpcError("CLOSED", f"Cannot {attempt}: the group was closed")
         if os.getpid() != self._pid:
             raise CudaIpcError("CLOSED", f"Cannot {attempt}: this process was forked after join()")
-
-
-def run_pauses(steps: Generator[float, None, None]) -> None:
-    try:
-        for pause in steps:
-            time.sleep(pause)
-    finally:
-        steps.close()
-
-
-async def _suspend(steps: Generator[float, None, None]) -> None:
-    import asyncio
-
-    try:
-        for pause in steps:
-            await asyncio.sleep(pause)
-    finally:
-        steps.close()
 
 
 def _encode(attempt: str, value: Any) -> bytes:

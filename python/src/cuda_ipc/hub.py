@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from ._closing import OfProcess
+from ._closing import ClosingAsync, OfProcess
 from ._hub.services import HubServices
 from ._hub.tensors import HubTensors
 from ._hub.timelines import HubTimelines
+from ._waiting import async_close
 from .errors import CudaIpcError
 
 
-class Hub(HubTensors, HubTimelines, HubServices, OfProcess):
+class Hub(HubTensors, HubTimelines, HubServices, ClosingAsync, OfProcess):
     """A session with the hub. Leaving `with` gives back all that it holds.
 
     Any number of threads may use it. After a fork only the parent may; connect in the child.
@@ -58,22 +59,14 @@ class Hub(HubTensors, HubTimelines, HubServices, OfProcess):
             for service in list(self._services):
                 last_first.callback(service.close)
 
+    # Handlers of services may be coroutines of this event loop, which has to go on meanwhile.
+    close_async = async_close(close)
+
     def __enter__(self) -> Hub:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    async def __aenter__(self) -> Hub:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        try:
-            # Their handlers may be coroutines of this event loop, which has to go on meanwhile.
-            for service in list(self._services):
-                await service.close_async()
-        finally:
-            self.close()
 
     def __del__(self) -> None:
         # What it has opened goes on: each object holds the link itself.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._dtypes import DTYPES, numpy_dtype
+from ._waiting import async_form
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array
 from .shared import Access
@@ -12,7 +13,7 @@ from .shared import Access
 if TYPE_CHECKING:
     from .hub import Hub
 
-__all__ = ["Weights", "load_file"]
+__all__ = ["Weights", "load_file", "load_file_async"]
 
 
 def load_file(
@@ -34,6 +35,9 @@ def load_file(
     return load_views(
         name, _view, hub=hub, access=access, wait=wait, timeout=timeout, retyped=retyped
     )
+
+
+load_file_async = async_form(load_file)
 
 
 def retyped(array: Any, name: str) -> Any:

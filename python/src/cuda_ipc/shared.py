@@ -11,6 +11,7 @@ from ._fds import is_finalizing
 from ._layout import Layout
 from ._memory import Memory
 from ._protocol import DEFAULT_MS_REQUEST
+from ._waiting import async_form
 from .arrays import Array, HandleState
 from .errors import CudaIpcError
 
@@ -77,6 +78,8 @@ class _Lease(OfProcess):
             if not self.closed:
                 raise
             raise CudaIpcError("CLOSED", f"Cannot {attempt}: it was closed") from refused
+
+    publish_async = async_form(publish, lambda _: None)
 
     def close(self) -> None:
         """Gives the lease back. Views keep the memory mapped. The second time it does nothing."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ._closing import ClosingAwaited
-from ._deadline import Deadline
+from ._closing import ClosingAsync, ClosingAwaited
+from ._deadline import NO_DEADLINE, Deadline
 from ._protocol import LINE_BYTES, POISON
-from ._waiting import SPIN_S, checked_spin, pauses
+from ._waiting import SPIN_S, async_close, checked_spin, pauses
 from ._words import Words
 from .errors import CudaIpcError
 
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from ._timeline_streams import TimelineStreams
 
 _MAX = POISON - 1
-NO_DEADLINE = Deadline("wait for streams", None)
 
 
-class Timeline(ClosingAwaited):
+class Timeline(ClosingAwaited, ClosingAsync):
     """A timeline of another process. One of this process is an `OwnedTimeline`."""
 
     def __init__(self, link: Link, name: str, held: HeldLease, words: Words, offset: int) -> None:
@@ -206,6 +205,8 @@ class Timeline(ClosingAwaited):
             return
         self._finish(Deadline(f'close timeline "{self.name}"', timeout))
         self._leave_when_awake(self._leave, lambda: None)
+
+    close_async = async_close(close)
 
     def _leave(self) -> None:
         self._closed = True

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ._waiting import async_form
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array, HandleState
 from .errors import CudaIpcError
@@ -22,7 +23,9 @@ __all__ = [
     "current_stream",
     "empty",
     "load_file",
+    "load_file_async",
     "load_model",
+    "load_model_async",
     "shareable",
     "view",
 ]
@@ -58,6 +61,9 @@ def load_file(
         private=access == "read",
         viewing=_without_warnings,
     )
+
+
+load_file_async = async_form(load_file)
 
 
 def _retyped(tensor: Any, name: str) -> Any:
@@ -126,6 +132,9 @@ def load_model(
             "Pass strict=False to load the others."
         )
     return found
+
+
+load_model_async = async_form(load_model)
 
 
 def _tied_names(module: Any) -> list[list[str]]:

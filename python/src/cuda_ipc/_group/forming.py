@@ -11,7 +11,8 @@ from .._fds import close_all
 from .._hub_socket import hub_socket_path, runtime_socket_path
 from .._patched import refuse_patched
 from .._protocol import LIMIT_GROUP_SIZE
-from ..groups import Group, run_pauses
+from .._waiting import run_pauses
+from ..groups import Group
 from .admission import Address
 from .host import GroupHost
 from .join import join_host

@@ -17,9 +17,10 @@ from .._descriptors import (
 from .._fds import SharedFds
 from .._layout import Layout, Refused, checked_layout, packed_layout
 from .._memory import Memory, round_up
+from .._waiting import async_form
 from ..shared import REQUEST_S, Access, SharedArray, SharedBundle, private_copy
 from .allocation import allocate
-from .session import Opened, Replace, Session, check_replace
+from .session import Opened, Replace, Session, check_replace, discard
 from .sharing import checked_sharing
 
 Shape = int | Sequence[int]
@@ -94,7 +95,7 @@ class HubArrays(Session):
             array.write(view)
             array.publish(deadline.remaining)
         except BaseException:
-            array.close()
+            discard(array)
             raise
         return array
 
@@ -147,18 +148,9 @@ class HubArrays(Session):
 
         return self._open(name, access, wait, timeout, None, use)
 
-    async def open_async(
-        self,
-        name: str,
-        *,
-        access: Access = "read",
-        wait: bool = True,
-        timeout: float | None = REQUEST_S,
-    ) -> SharedArray:
-        """As `open`, for asyncio. If the task is cancelled, nothing is held."""
-        return await self._in_thread(
-            timeout, lambda left: self.open(name, access=access, wait=wait, timeout=left)
-        )
+    create_async = async_form(create, discard)
+    put_async = async_form(put, discard)
+    open_async = async_form(open)
 
     # ------------------------------------------------ bundles
 
@@ -232,18 +224,8 @@ class HubArrays(Session):
 
         return self._open(name, access, wait, timeout, None, use)
 
-    async def open_bundle_async(
-        self,
-        name: str,
-        *,
-        access: Access = "read",
-        wait: bool = True,
-        timeout: float | None = REQUEST_S,
-    ) -> SharedBundle:
-        """As `open_bundle`, for asyncio."""
-        return await self._in_thread(
-            timeout, lambda left: self.open_bundle(name, access=access, wait=wait, timeout=left)
-        )
+    create_bundle_async = async_form(create_bundle, discard)
+    open_bundle_async = async_form(open_bundle)
 
 
 def _dtype_and_shape(key: str, wanted: object) -> tuple[object, Shape]:

@@ -19,7 +19,7 @@ from .._leases import HeldLease
 from .._protocol import DEFAULT_MS_EXPLANATION, WRITER_OPEN
 from .._ring_succession import take_over
 from .._ring_words import STATE
-from .._waiting import SPIN_S, Spin
+from .._waiting import SPIN_S, Spin, async_form
 from ..channel_reader import ChannelReader, check_start
 from ..channel_writer import ChannelWriter
 from ..errors import CudaIpcError, coded
@@ -27,7 +27,7 @@ from ..shared import REQUEST_S
 from .allocation import allocate
 from .arrays import BUNDLE_ALIGNMENT, Shape
 from .names import HubNames
-from .session import Opened, Replace, check_replace
+from .session import Opened, Replace, check_replace, discard
 from .sharing import checked_sharing
 
 if TYPE_CHECKING:
@@ -162,38 +162,10 @@ class HubChannels(HubNames):
 
         return self._open_channel(name, "read", wait, timeout, "observer", use)
 
-    async def open_channel_async(
-        self,
-        name: str,
-        *,
-        start: str = "next",
-        lossy: bool = False,
-        stream: Any = None,
-        spin: float = SPIN_S,
-        wait: bool = True,
-        timeout: float | None = REQUEST_S,
-    ) -> ChannelReader:
-        """As `open_channel`, for asyncio."""
-        return await self._in_thread(
-            timeout,
-            lambda left: self.open_channel(
-                name,
-                start=start,
-                lossy=lossy,
-                stream=stream,
-                spin=spin,
-                wait=wait,
-                timeout=left,
-            ),
-        )
-
-    async def resume_channel_async(
-        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
-    ) -> ChannelWriter:
-        """As `resume_channel`, for asyncio."""
-        return await self._in_thread(
-            timeout, lambda left: self.resume_channel(name, wait=wait, timeout=left)
-        )
+    create_channel_async = async_form(create_channel, discard)
+    open_channel_async = async_form(open_channel)
+    resume_channel_async = async_form(resume_channel)
+    observe_channel_async = async_form(observe_channel)
 
     def _open_channel(
         self,

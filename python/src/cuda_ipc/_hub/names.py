@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._descriptors import check_name
+from .._waiting import async_form
 from ..errors import CudaIpcError
 from ..shared import REQUEST_S, Holder, ObjectInfo
 from .session import Session
@@ -81,6 +82,12 @@ class HubNames(Session):
         Raises HUB_IN_USE without `force` while there are objects or other clients.
         """
         self._link.request("stop", {"force": force}, self._begin("stop the hub", timeout))
+
+    list_async = async_form(list)
+    inspect_async = async_form(inspect)
+    status_async = async_form(status)
+    remove_async = async_form(remove)
+    stop_async = async_form(stop)
 
 
 #: WHY a name of its own: inside the class, `list` is the method.

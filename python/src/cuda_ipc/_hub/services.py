@@ -98,7 +98,6 @@ class HubServices(HubChannels):
         """
         import asyncio
 
-        from .._deadline import Deadline
         from .._service.handlers import TaskRunner
         from .._waiting import in_thread
 
@@ -119,7 +118,6 @@ class HubServices(HubChannels):
             stream,
         )
         return await in_thread(
-            Deadline("serve", timeout),
             lambda: self._serve(name, handler, True, plan, tasks, device, sharing, timeout),
             lambda service: service.close(),
         )

@@ -15,7 +15,6 @@ from .._layout import Refused
 from .._leases import HeldLease
 from .._link import Link
 from .._packets import checked_number
-from .._waiting import in_thread
 from ..errors import CudaIpcError
 
 T = TypeVar("T")
@@ -25,6 +24,13 @@ Replace = bool | Literal["any"]
 def check_replace(replace: object) -> None:
     if not isinstance(replace, bool) and replace != "any":
         raise ValueError(f'replace must be True, False or "any", not {replace!r}')
+
+
+def discard(handle: Any) -> None:
+    """Takes back what was created, because its creator got an error or was cancelled."""
+    handle._link.discard(handle._held)
+    end = getattr(handle, "end", handle.close)
+    end()
 
 
 class Opened:
@@ -46,14 +52,6 @@ class Session:
         self._keeping = threading.RLock()
         #: Workers and clients. Their threads use the hub, so they are closed before the rest.
         self._services: set[Any] = set()
-
-    async def _in_thread(self, timeout: float | None, call: Callable[[Any], T]) -> T:
-        deadline = Deadline("wait", timeout)
-        return await in_thread(
-            deadline,
-            lambda: call(deadline),
-            lambda opened: opened.close(),  # type: ignore[attr-defined]
-        )
 
     def _begin(self, attempt: str, timeout: float | Deadline | None) -> Deadline:
         deadline = timeout if isinstance(timeout, Deadline) else Deadline(attempt, timeout)
@@ -106,6 +104,7 @@ class Session:
                 held = HeldLease(self._link, number, lease, "owner", owned)
                 held.named = name
                 held.pinned = pinned
+                held.replaces = replace is not False
                 self._link.hold(held)
             except BaseException:
                 owned.close()
@@ -122,7 +121,7 @@ class Session:
         try:
             self._link.request("publish", {"object": held.object}, deadline)
         except BaseException:
-            handle.close()
+            discard(handle)
             raise
 
     def _open(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from .._waiting import async_form
 from ..errors import coded
 from ..shared import REQUEST_S
 from .arrays import HubArrays
-from .session import Replace, check_replace
+from .session import Replace, check_replace, discard
 
 if TYPE_CHECKING:
     from .._sharing import SharedTensor
@@ -46,3 +47,5 @@ class HubTensors(HubArrays):
         from .._sharing import Wanted, share
 
         return share(self, name, tensor, Wanted(copy, pinned, sharing, replace), timeout)
+
+    share_async = async_form(share, discard)

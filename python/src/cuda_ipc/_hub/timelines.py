@@ -9,10 +9,11 @@ from .._descriptors import MemorySource, check_name, make_descriptor, timeline_o
 from .._fds import SharedFds
 from .._memory import check_file, create_file
 from .._protocol import LINE_BYTES, POISON
+from .._waiting import async_form
 from .._words import Words
 from ..shared import REQUEST_S
 from ..timelines import TIMELINE_FILE_BYTES, OwnedTimeline, Timeline, take_over
-from .session import Opened, Replace, Session, check_replace
+from .session import Opened, Replace, Session, check_replace, discard
 from .sharing import checked_sharing
 
 
@@ -86,21 +87,9 @@ class HubTimelines(Session):
 
         return self._open(name, "read-write", wait, timeout, "writer", use)
 
-    async def open_timeline_async(
-        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
-    ) -> Timeline:
-        """As `open_timeline`, for asyncio."""
-        return await self._in_thread(
-            timeout, lambda left: self.open_timeline(name, wait=wait, timeout=left)
-        )
-
-    async def resume_timeline_async(
-        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
-    ) -> OwnedTimeline:
-        """As `resume_timeline`, for asyncio."""
-        return await self._in_thread(
-            timeout, lambda left: self.resume_timeline(name, wait=wait, timeout=left)
-        )
+    create_timeline_async = async_form(create_timeline, discard)
+    open_timeline_async = async_form(open_timeline)
+    resume_timeline_async = async_form(resume_timeline)
 
 
 def _map_line(

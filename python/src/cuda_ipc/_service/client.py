@@ -9,9 +9,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._closing import OfProcess
+from .._closing import ClosingAsync, OfProcess
 from .._deadline import Deadline
 from .._protocol import DEFAULT_MS_REQUEST, LIMIT_SERVICE_WAITING
+from .._waiting import async_close
 from ..errors import CudaIpcError
 from .claim import ClientChannels
 from .client_call import Ask, Call, Outcome, ask_of
@@ -22,7 +23,7 @@ from .link_choice import far_workers, least_loaded
 from .messages import ServiceMessage
 from .names import check_service_name
 from .plan import ClientPlan
-from .promise import Late, Promise, Steps, Wait, run, run_async, wait_in_background
+from .promise import Late, Promise, Steps, Wait, run, run_async
 from .receiver import Receiver
 from .search import WorkerSearch
 from .worker_link import new_lock
@@ -34,7 +35,7 @@ REQUEST_S = DEFAULT_MS_REQUEST / 1000
 _LOOK_AGAIN_S = 1e-3
 
 
-class ServiceClient(OfProcess):
+class ServiceClient(ClosingAsync, OfProcess):
     """`hub.connect_service` makes it. Any number of threads may use it."""
 
     def __init__(self, hub: Hub, name: str, plan: ClientPlan, machine: str = "here") -> None:
@@ -136,9 +137,7 @@ class ServiceClient(OfProcess):
             self._close()
         self._closings.wait(deadline)
 
-    async def close_async(self, timeout: float | None = None) -> None:
-        """As `close`, for asyncio."""
-        await wait_in_background(lambda: self.close(timeout))
+    close_async = async_close(close)
 
     def _close(self) -> None:
         self._is_closed = True
@@ -158,12 +157,6 @@ class ServiceClient(OfProcess):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    async def __aenter__(self) -> ServiceClient:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close_async()
 
     def __repr__(self) -> str:
         return f"<ServiceClient {self.name!r}{' closed' if self.closed else ''}>"

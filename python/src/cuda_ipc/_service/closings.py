@@ -9,8 +9,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
-from .._deadline import Deadline
-from .._slot_loans import NO_DEADLINE
+from .._deadline import NO_DEADLINE, Deadline
 from ..channel_writer import ChannelWriter
 from ..errors import CudaIpcError
 from .promise import Promise, in_background

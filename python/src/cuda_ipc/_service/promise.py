@@ -5,6 +5,7 @@ A call is a generator. It yields what it waits for, so both forms share its code
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -46,6 +47,11 @@ class Promise(Generic[T]):
     def value(self) -> T | None:
         """What it was resolved with; None if it was not, or was rejected."""
         return self._value
+
+    def forget(self, callback: Callable[[], object]) -> None:
+        """Does not call back any more. Does nothing if it has."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._callbacks.remove(callback)
 
     def result(self) -> T:
         if self._failure is not None:
@@ -102,7 +108,10 @@ def _block(step: Step) -> Any:
     if not promise.settled:
         settled = threading.Event()
         promise.then(settled.set)
-        settled.wait(deadline.remaining)
+        try:
+            settled.wait(deadline.remaining)
+        finally:
+            promise.forget(settled.set)
         if not promise.settled:
             raise Late
     return promise.result()
@@ -138,7 +147,10 @@ async def _suspend(step: Step) -> Any:
             if not settled.done():
                 settled.set_result(None)
 
-        promise.then(lambda: call_soon(loop, wake))
+        def tell() -> None:
+            call_soon(loop, wake)
+
+        promise.then(tell)
         remaining = deadline.remaining
         timer = None
         if remaining is not None:
@@ -146,6 +158,7 @@ async def _suspend(step: Step) -> Any:
         try:
             await settled
         finally:
+            promise.forget(tell)
             if timer is not None:
                 timer.cancel()
         if not promise.settled:
@@ -174,13 +187,3 @@ def in_background(work: Callable[[], T]) -> Promise[T]:
 
     threading.Thread(target=call, name="cuda-ipc call", daemon=True).start()
     return promise
-
-
-async def wait_in_background(work: Callable[[], T]) -> T:
-    """Runs blocking work on a thread of its own, and waits for it as a task."""
-    promise = in_background(work)
-
-    def steps() -> Steps[T]:
-        return (yield Wait(promise, Deadline("wait", None)))  # type: ignore[no-any-return]
-
-    return await run_async(steps())

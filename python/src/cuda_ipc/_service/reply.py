@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .._deadline import Deadline
+from .._deadline import NO_DEADLINE
 from .._waiting import pauses
 from ..channel_slot import Slot
 from ..errors import CudaIpcError
@@ -18,8 +18,6 @@ from .promise import Promise, Steps, Wait, run, run_async
 
 if TYPE_CHECKING:
     from .worker_link import WorkerLink
-
-_NO_LIMIT = Deadline("loan a slot", None)
 
 
 class ReplyOptions(TypedDict, total=False):
@@ -68,7 +66,7 @@ class Reply:
         turn: Promise[None] = Promise()
         link.take_turn(turn)
         try:
-            yield Wait(turn, _NO_LIMIT)
+            yield Wait(turn, NO_DEADLINE)
         except BaseException:
             if not turn.reject(RuntimeError("nobody waits for this turn")):
                 link.end_turn()

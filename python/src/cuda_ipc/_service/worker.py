@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .._closing import OfProcess
+from .._closing import ClosingAsync, OfProcess
 from .._deadline import Deadline
 from .._protocol import DEFAULT_MS_REQUEST
+from .._waiting import async_close
 from ..errors import CudaIpcError
 from .closings import Closings
 from .envelope import ABANDONED, DROPPED, FAILED, REFUSED
@@ -16,7 +17,7 @@ from .fair_queue import FairQueue
 from .handlers import Finish, Runner, Work
 from .messages import ServiceRequest
 from .plan import ServicePlan
-from .promise import wait_in_background
+from .promise import Late, Promise, Steps, Wait, run, run_async
 from .receiver import Receiver
 from .worker_link import WorkerLink, new_lock
 from .worker_offers import WorkerOffers
@@ -31,7 +32,7 @@ CLOSE_S = DEFAULT_MS_REQUEST / 1000
 _LOOK_AGAIN_S = 1e-3
 
 
-class Service(OfProcess):
+class Service(ClosingAsync, OfProcess):
     """One worker of a service. `hub.serve` makes it. Leaving `with` closes it."""
 
     def __init__(
@@ -51,7 +52,7 @@ class Service(OfProcess):
         # The device is lost, so every further request would fail.
         self._is_lost = False
         self._idle = threading.Condition(self._lock)
-        self._ended = threading.Event()
+        self._ended: Promise[None] = Promise()
         self._end: CudaIpcError | None = None
         self._closings = Closings(self._lock)
         self._runner = make_runner(self._finish)
@@ -91,11 +92,24 @@ class Service(OfProcess):
         `timeout` is in seconds; None waits without a limit. Raises TIMEOUT; HUB_GONE if the hub
         has ended for good.
         """
-        deadline = Deadline(f'wait for the end of service "{self.name}"', timeout)
-        if not self._ended.wait(deadline.remaining):
-            raise deadline.timed_out()
+        run(self._wait(timeout))
+
+    async def wait_async(self, timeout: float | None = None) -> None:
+        """As `wait`, for asyncio."""
+        await run_async(self._wait(timeout))
+
+    def _wait(self, timeout: float | None) -> Steps[None]:
+        yield from self._until_ended(
+            Deadline(f'wait for the end of service "{self.name}"', timeout)
+        )
         if self._end is not None:
             raise self._end
+
+    def _until_ended(self, deadline: Deadline, found: str | None = None) -> Steps[None]:
+        try:
+            yield Wait(self._ended, deadline)
+        except Late:
+            raise deadline.timed_out(found) from None
 
     def close(self, timeout: float | None = CLOSE_S) -> None:
         """Finishes running requests, and refuses waiting ones, which go to other workers.
@@ -113,8 +127,8 @@ class Service(OfProcess):
             is_first = not self._is_closing
             self._is_closing = True
         if not is_first:
-            if not self._ended.wait(deadline.remaining):
-                raise deadline.timed_out("another call closes it, and waits for its requests")
+            found = "another call closes it, and waits for its requests"
+            run(self._until_ended(deadline, found))
             self._settle(deadline)
             return
         try:
@@ -125,7 +139,7 @@ class Service(OfProcess):
             self._receiver.close()
             self._runner.close()
             self._hub._services.discard(self)
-            self._ended.set()
+            self._ended.resolve(None)
         self._settle(deadline)
 
     def __enter__(self) -> Service:
@@ -134,15 +148,7 @@ class Service(OfProcess):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def close_async(self, timeout: float | None = CLOSE_S) -> None:
-        """As `close`, for asyncio."""
-        await wait_in_background(lambda: self.close(timeout))
-
-    async def __aenter__(self) -> Service:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close_async()
+    close_async = async_close(close)
 
     def __repr__(self) -> str:
         return f"<Service {self.name!r}{' closed' if self.closed else ''}>"
@@ -241,7 +247,7 @@ class Service(OfProcess):
 
     def _on_hub_end(self) -> None:
         self._end = self._hub._link.ended
-        self._ended.set()
+        self._ended.resolve(None)
 
     # ------------------------------------------------ work
 
