@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import itertools
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ import pytest
 from conftest import LIMIT, ROOT, until
 
 import cuda_ipc
+from cuda_ipc._memory import COPIED_AT_A_TIME, HostAllocation
 
 numpy = pytest.importorskip("numpy")
 
@@ -679,3 +681,56 @@ def test_wait_for_ends_a_call_and_the_hub_can_be_used_again(hub):
                     return bytes(message.data)
 
     assert asyncio.run(main()) == b"1"
+
+
+def test_a_cancelled_load_without_a_hub_leaves_no_client(hub, monkeypatch):
+    monkeypatch.setenv("CUDA_IPC_SOCKET", hub.socket_path)
+
+    async def main():
+        load = cuda_ipc.numpy.load_file_async("nobody", wait=True, timeout=None)
+        task = asyncio.ensure_future(load)
+        while (await hub.status_async())["clients"] == 1:
+            await under_way(task, 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while (await hub.status_async())["clients"] > 1:
+            pass
+
+    asyncio.run(main())
+
+
+# ---------------------------------------------------------------- what else stops an event loop
+
+
+def test_a_hub_that_the_program_drops_is_left_without_waiting_for_it(socket, kept, monkeypatch):
+    hub = cuda_ipc.connect(socket)
+    until("both are there alone", lambda: kept.status()["clients"] == 2)
+
+    def ask(*_):
+        raise AssertionError("it waits for the hub")
+
+    monkeypatch.setattr(hub._link._connection, "ask", ask)
+    ended = hub._link
+    del hub
+    assert ended.ended is not None
+    until("the hub knows", lambda: kept.status()["clients"] == 1)
+
+
+def test_a_large_copy_gives_other_threads_their_turns():
+    memory = HostAllocation(3 * COPIED_AT_A_TIME)
+    pieces = []
+
+    class Buffer:
+        def __setitem__(self, where, piece):
+            pieces.append((where.start, where.stop, len(piece)))
+
+    memory.buffer = Buffer()
+    memory.write(5, memoryview(bytes(2 * COPIED_AT_A_TIME + 1)))
+    at = [5, 5 + COPIED_AT_A_TIME, 5 + 2 * COPIED_AT_A_TIME, 6 + 2 * COPIED_AT_A_TIME]
+    assert pieces == [(a, b, b - a) for a, b in itertools.pairwise(at)]
+
+
+def test_a_large_array_is_put_whole(hub):
+    values = numpy.arange((3 * COPIED_AT_A_TIME + 12) // 4, dtype="float32")
+    assert (hub.put("large", values).numpy() == values).all()

@@ -66,12 +66,14 @@ class Deadline:
 
     __slots__ = ("_at", "_cancellation", "attempt", "timeout")
 
-    def __init__(self, attempt: str, timeout: float | None) -> None:
+    def __init__(
+        self, attempt: str, timeout: float | None, cancellation: Cancellation | None = None
+    ) -> None:
         if timeout is not None:
             check_seconds("timeout", timeout)
         self.attempt = attempt
         self.timeout = timeout
-        self._cancellation = _of_thread.cancellation or Cancellation()
+        self._cancellation = cancellation or _of_thread.cancellation or Cancellation()
         # WHY no limit for long ones: the system's calls take none of more than some weeks.
         has_limit = timeout is not None and timeout < _LONGEST_S
         self._at = time.monotonic() + timeout if has_limit else None  # type: ignore[operator]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _fds
 from ._connection import Connection, Keeper, Reply
-from ._deadline import Deadline
+from ._deadline import Cancellation, Deadline
 from ._leases import HeldLease
 from ._link_thread import LinkThread
 from ._packets import ConnectionEnded
@@ -152,7 +152,8 @@ class Link(LinkThread):
         """Says goodbye, so that the hub frees everything at once.
 
         Memory that only its owner keeps alive may be in use, here or by others. With `wait` this
-        waits a little for its end. Then it leaves those leases to the end of the process.
+        waits a little for its end. Then it leaves those leases to the end of the process. Without
+        `wait` it does not wait for the hub's answer either, except `at_exit`.
         """
         if wait and threading.current_thread() is not self._thread:
             self._wait_for_memory()
@@ -174,9 +175,13 @@ class Link(LinkThread):
                 if held.owned is not None:
                     _left_to_the_end.append(held.owned)
                     held.owned = None
+        elif is_ready and not (wait or at_exit):
+            connection.post("bye", {})
         elif is_ready:
+            # WHY its own: a call that was cancelled says goodbye, too.
+            limit = Deadline("leave the hub", DEFAULT_MS_GOODBYE / 1000, Cancellation())
             with contextlib.suppress(CudaIpcError, ConnectionEnded):
-                connection.ask("bye", {}, Deadline("leave the hub", DEFAULT_MS_GOODBYE / 1000))
+                connection.ask("bye", {}, limit)
         self._end(CudaIpcError("CLOSED", f"the connection to the hub at {self.path} was closed"))
         if threading.current_thread() is not self._thread:
             self._thread.join(DEFAULT_MS_GOODBYE / 1000)

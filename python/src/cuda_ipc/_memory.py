@@ -115,6 +115,10 @@ def address_of(mapped: memoryview) -> int:
     return address
 
 
+#: Bytes. Into new memory they take a millisecond or two.
+COPIED_AT_A_TIME = 1 << 20
+
+
 class HostMemory:
     """A memory file that is mapped. Views keep it mapped; nothing unmaps it under them."""
 
@@ -133,7 +137,13 @@ class HostMemory:
         return bytes(self.buffer[start : start + length])
 
     def write(self, start: int, data: memoryview) -> None:
-        self.buffer[start : start + len(data)] = data
+        if len(data) <= COPIED_AT_A_TIME:
+            self.buffer[start : start + len(data)] = data
+            return
+        # WHY in pieces: a copy keeps Python's lock, and the event loop of another thread needs it.
+        for at in range(0, len(data), COPIED_AT_A_TIME):
+            piece = data[at : at + COPIED_AT_A_TIME]
+            self.buffer[start + at : start + at + len(piece)] = piece
 
     def finish(self) -> None:
         """The CPU has written by the time that it returns."""

@@ -69,6 +69,7 @@ class PacketSocket:
             if not self._send_lock.acquire(timeout=-1 if remaining is None else remaining):
                 raise deadline.timed_out(self._silence())
             while True:
+                deadline.check_cancelled()
                 try:
                     if not self._send_outbox():
                         raise BlockingIOError
