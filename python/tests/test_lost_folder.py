@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import threading
 
@@ -16,16 +17,23 @@ from cuda_ipc import _reach
 from cuda_ipc._locks import listen_at, try_lock_file, unlock_file
 
 
+def state_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
+
+
 def test_a_hub_that_lost_its_folder_is_found(own_hub):
     with cuda_ipc.connect(own_hub.socket) as client:
+        pid = client.status()["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        until("it stands still", lambda: state_of(pid) == "T")
         shutil.rmtree(own_hub.folder)
         pathlib.Path(own_hub.folder).write_text("in the way of a folder")
+        os.kill(pid, signal.SIGCONT)
         until("the hub knows", lambda: client.status()["troubles"])
         for start in (True, False):
             with cuda_ipc.connect(own_hub.socket, start=start) as found:
                 assert found.status()["pid"] == client.status()["pid"]
         os.unlink(own_hub.folder)
-        os.mkdir(own_hub.folder, 0o700)
         until("the hub is well", lambda: not client.status()["troubles"])
 
 

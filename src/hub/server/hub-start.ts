@@ -162,7 +162,7 @@ function refuseSecondHub(socketPath: string): void {
 
 const LOOKS = 10;
 const LOOK_PAUSE_MS = 10;
-const TWIN_LOOKS = 50;
+const TWIN_LOOKS = 300;
 
 function sleep(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);

@@ -1,10 +1,10 @@
 /** The client in C at hubs that are old, new, silent or hostile, or that are not there. */
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { before, describe, it } from "node:test";
 import { tryLockPath } from "../../../src/os/file-lock.js";
 import { HostileHub } from "../../support/hostile-hub.js";
-import { stateOf } from "../../support/process-state.js";
+import { stateOf, untilStopped } from "../../support/process-state.js";
 import { nightly, Random, seedOfRun } from "../../support/random.js";
 import { obliging, ScriptedHub } from "../../support/scripted-hub.js";
 import { TestFolder } from "../../support/test-folder.js";
@@ -47,14 +47,16 @@ describe("the client in C, at a hub that is not as it should be", { skip }, () =
   it("finds a hub that lost its folder", async () => {
     await using own = await TestHub.start();
     await using client = await own.connect();
+    own.kill("SIGSTOP");
+    await untilStopped(own.pid);
     rmSync(own.folder.path, { recursive: true });
     writeFileSync(own.folder.path, "in the way of a folder");
+    own.kill("SIGCONT");
     await until("the hub knows", async () => (await client.status()).troubles.length > 0);
     await using peer = programs.peer(own.socket, "lists");
     assert.deepEqual(await peer.said(), []);
     await peer.finish();
     rmSync(own.folder.path);
-    mkdirSync(own.folder.path, { mode: 0o700 });
     await until("the hub is well", async () => (await client.status()).troubles.length === 0);
   });
 

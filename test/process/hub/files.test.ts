@@ -22,6 +22,7 @@ import { connect } from "../../../src/client/connect.js";
 import { HubServer } from "../../../src/hub/server/hub-server.js";
 import { tryLockPath } from "../../../src/os/file-lock.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { untilStopped } from "../../support/process-state.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
@@ -50,6 +51,14 @@ const suffixes = {
   reserve: ".journal.new",
 } as const;
 type Suffix = keyof typeof suffixes;
+
+/** Changes several things before the hub sees one of them. */
+async function whileStopped(hub: TestHub, change: () => void): Promise<void> {
+  hub.kill("SIGSTOP");
+  await untilStopped(hub.pid);
+  change();
+  hub.kill("SIGCONT");
+}
 
 /** Stops the hub, removes its files, and starts another at its socket. */
 async function displace(first: TestHub): Promise<TestHub> {
@@ -129,8 +138,10 @@ describe("a hub whose files are removed", () => {
     await using client = await hub.connect();
     using array = await client.create("kept", { dtype: "uint8", shape: [1] });
     await array.publish();
-    rmSync(hub.folder.path, { recursive: true });
-    writeFileSync(hub.folder.path, "in the way of a folder");
+    await whileStopped(hub, () => {
+      rmSync(hub.folder.path, { recursive: true });
+      writeFileSync(hub.folder.path, "in the way of a folder");
+    });
     await until("it says so", async () =>
       /by an abstract socket/.test((await client.status()).troubles.join()),
     );
@@ -141,8 +152,10 @@ describe("a hub whose files are removed", () => {
         ["kept"],
       );
     }
-    rmSync(hub.folder.path);
-    mkdirSync(hub.folder.path, { mode: 0o700 });
+    await whileStopped(hub, () => {
+      rmSync(hub.folder.path);
+      mkdirSync(hub.folder.path, { mode: 0o700 });
+    });
     await until("all is well", async () => (await client.status()).troubles.length === 0);
     await using other = await hub.connect();
     assert.equal((await other.status()).pid, hub.pid);
@@ -162,9 +175,11 @@ describe("a hub whose files are removed", () => {
   it("makes no file in a folder that others can write to, and says so until it is safe", async () => {
     await using hub = await TestHub.start();
     await using client = await hub.connect();
-    rmSync(hub.folder.path, { recursive: true });
-    mkdirSync(hub.folder.path);
-    chmodSync(hub.folder.path, 0o777);
+    await whileStopped(hub, () => {
+      rmSync(hub.folder.path, { recursive: true });
+      mkdirSync(hub.folder.path);
+      chmodSync(hub.folder.path, 0o777);
+    });
     await until("it says so", async () =>
       /its mode is 0777/.test((await client.status()).troubles.join()),
     );
