@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import gc
 import json
 import os
@@ -262,6 +263,20 @@ def test_jax_views_what_is_opened_for_writing_and_copies_on_request(model, hub):
     assert int(weights["steps"]) == int(copied["steps"]) == 7
     values = jax.jit(lambda w, x: w @ x)(weights["body.weight"], jax.numpy.ones(4))
     assert values.tolist() == [6.0, 22.0, 38.0, 54.0]
+
+
+def test_jax_writes_to_a_copy_of_this_process(model, hub):
+    jax = pytest.importorskip("jax")
+    weights = cuda_ipc.jax.load_file("model", hub=hub, access="copy")
+    assert "read-write" not in {holder.access for holder in hub.inspect("model")[1]}
+    bias = weights["body.bias"]
+    # As a computation writes to an array that was donated to it.
+    at = jax.numpy.asarray(bias).unsafe_buffer_pointer()
+    ctypes.c_float.from_address(at).value = 9
+    assert bias.tolist() == [9.0, 1.0, 1.0, 1.0]
+    assert cuda_ipc.numpy.load_file("model", hub=hub)["body.bias"].tolist() == [1.0] * 4
+    with pytest.raises(ValueError, match="JAX has no read-only arrays"):
+        cuda_ipc.jax.load_file("model", access="read")
 
 
 def test_a_folder_of_hugging_face_is_put_by_the_command_and_loaded(tmp_path, hub, socket):

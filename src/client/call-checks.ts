@@ -123,7 +123,7 @@ function bundledArrays(arrays: unknown): void {
 
 const openChecks = {
   ...findChecks,
-  access: oneOf("read", "read-write"),
+  access: oneOf("read", "read-write", "copy"),
   whenUnreachable: oneOf("error", "copy"),
   from: oneOf("here", "any"),
 } as const;

@@ -65,8 +65,13 @@ export interface CreateOptions extends WaitOptions, ReplaceOptions {
 }
 
 export interface OpenOptions extends PlaceOptions {
-  /** `read` (default) maps the memory for reading only. */
-  readonly access?: Access | undefined;
+  /**
+   * `read` (default) maps the memory for reading only. `copy` lets you write, and nobody else sees
+   * it. Host memory is copied page by page, when you first write to a page; until then you see
+   * later writes of others in it. GPU memory is copied: an array at once, an array of a bundle when
+   * you first ask for it. Such a copy is memory of this process, and no quota of the hub counts it.
+   */
+  readonly access?: Access | "copy" | undefined;
   /**
    * Wait until the name is published, for `timeoutMs` (default 30 s). With false: NOT_FOUND at
    * once.

@@ -79,7 +79,10 @@ export interface GpuDriver
   readonly mechanism: Mechanism;
   /** Whether the CPU can use memory of `createMemory` directly, at its `cpuAddress`. */
   readonly cpuVisible: boolean;
-  /** Whether `exportMemory` gives memory files, which the kernel can fill and reopen read-only. */
+  /**
+   * Whether `exportMemory` gives memory files, which the kernel can fill, reopen read-only and copy
+   * on write.
+   */
   readonly memoryFiles: boolean;
   /** Whether this process can lose its context on a device and keep running. */
   readonly losesContext: boolean;

@@ -2,7 +2,7 @@
  * The memory calls of the seam: device memory and its mappings, memory that grows in place, staging
  * memory, and host memory that streams may use.
  */
-import type { Access } from "../os/mapping.js";
+import type { Access, MapAccess } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 
 /**
@@ -67,11 +67,13 @@ export interface MemoryCalls {
   /** Releases the handle; mappings stay valid. Throws CLOSED the second time. */
   releaseMemory(memory: DriverMemory): void;
   /**
-   * Maps the whole memory and gives its device access.
+   * Maps the whole memory and gives its device access. With `copy` it is writable, and a page that
+   * is written becomes a copy of this process alone.
    * @throws OUT_OF_MEMORY; INVALID_DESCRIPTOR if the memory is smaller than the descriptor claimed;
-   * READ_ONLY for `read-write` through a read-only descriptor (host)
+   * READ_ONLY for `read-write` through a read-only descriptor (host); UNSUPPORTED for `copy` unless
+   * the driver has `memoryFiles`
    */
-  mapMemory(memory: DriverMemory, access: Access): DevicePointer;
+  mapMemory(memory: DriverMemory, access: MapAccess): DevicePointer;
   /** Ends a mapping of `mapMemory`. The caller makes sure that no stream still uses it. */
   unmapMemory(ordinal: number, pointer: DevicePointer): void;
   /**

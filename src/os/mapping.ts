@@ -22,6 +22,9 @@ export const PAGE_BYTES_MAX = 64 * 1024;
 
 export type Access = "read" | "read-write";
 
+/** As `Access`, or `copy`: writable, and the writes stay in this process. */
+export type MapAccess = Access | "copy";
+
 let openBytes = 0;
 
 export class Mapping {
@@ -41,6 +44,16 @@ export class Mapping {
    */
   static shared(fd: OwnedFd, byteLength: number, access: Access, byteOffset = 0): Mapping {
     return Mapping.#map(byteLength, protectionOf(access), MAP_SHARED, fd.number, byteOffset);
+  }
+
+  /**
+   * Maps a shared file for writing. A page that is written becomes a copy of this process alone, so
+   * the descriptor may be for reading. You may close it afterwards.
+   */
+  static copyOnWrite(fd: OwnedFd, byteLength: number): Mapping {
+    // WHY no reserve: a model may be larger than the free memory, and few of its pages are written.
+    const flags = MAP_PRIVATE | MAP_NORESERVE;
+    return Mapping.#map(byteLength, PROT_READ | PROT_WRITE, flags, fd.number);
   }
 
   /** Maps new zeroed memory of this process alone. */

@@ -20,7 +20,7 @@ import type {
   ReductionOf,
   ReductionResults,
 } from "../../src/driver/operation-calls.js";
-import { type Access, Mapping } from "../../src/os/mapping.js";
+import { type Access, type MapAccess, Mapping } from "../../src/os/mapping.js";
 import { createMemoryFile, reopenReadOnly } from "../../src/os/memory-file.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
 import {
@@ -99,7 +99,7 @@ export class ConformanceRig {
     return this.own(memory, (it) => this.driver.releaseMemory(it));
   }
 
-  map(memory: DriverMemory, access: Access = "read-write"): DevicePointer {
+  map(memory: DriverMemory, access: MapAccess = "read-write"): DevicePointer {
     return this.own(this.driver.mapMemory(memory, access), (it) => this.driver.unmapMemory(0, it));
   }
 

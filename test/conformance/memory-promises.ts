@@ -64,6 +64,27 @@ export function memoryPromises({ rig }: Subject): void {
     assert.equal(fd.closed, false);
   });
 
+  it("copies memory on write, or refuses to with UNSUPPORTED", async () => {
+    const { driver } = rig();
+    const { pointer, memory, byteLength } = rig().buffer(1);
+    const content = noise(byteLength, 4);
+    await rig().write(pointer, content);
+    const imported = rig().imported(rig().exported(memory), byteLength);
+    if (!driver.memoryFiles) {
+      assert.throws(
+        () => driver.mapMemory(imported, "copy"),
+        (error) => hasCode(error, "UNSUPPORTED"),
+      );
+      return;
+    }
+    const [one, other] = [rig().map(imported, "copy"), rig().map(imported, "copy")];
+    const changed = noise(byteLength, 5);
+    await rig().write(one, changed);
+    assert.deepEqual(await rig().read(one, byteLength), changed);
+    assert.deepEqual(await rig().read(other, byteLength), content);
+    assert.deepEqual(await rig().read(pointer, byteLength), content);
+  });
+
   it("maps memory read-only, and refuses to write there with READ_ONLY", async () => {
     const { driver } = rig();
     const { pointer, memory, byteLength } = rig().buffer(1);

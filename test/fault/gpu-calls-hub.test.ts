@@ -28,6 +28,11 @@ async function shareAndOpen(hub: Hub): Promise<void> {
   assert.deepEqual(await opened.read(), VALUES);
   using bundle = await hub.createBundle("model", { a: { dtype: "int32", shape: [3] } });
   await bundle.array("a").write(VALUES);
+  await bundle.publish();
+  using copy = await hub.open("frame", { access: "copy" });
+  await copy.write(VALUES);
+  using copies = await hub.openBundle("model", { access: "copy" });
+  await copies.array("a").write(VALUES);
 }
 
 describe("a failing n-th call of a driver while a hub shares memory", () => {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._waiting import async_form
 from ._weights import REQUEST_S, Weights, load_views
@@ -21,21 +21,28 @@ def load_file(
     name: str,
     *,
     hub: Hub | None = None,
+    access: Literal["read-write", "copy"] = "read-write",
     copy: bool = False,
     wait: bool = False,
     timeout: float | None = REQUEST_S,
 ) -> Weights:
     """The arrays of a bundle, by name, as `safetensors.flax.load_file` returns them.
 
-    JAX has no read-only views, so the bundle is opened for writing unless `copy` is set. JAX does
-    not write to its arrays. But do not donate them (`donate_argnums`). With `copy` it is opened for
-    reading, and each array is a copy of its own. JAX has no 64-bit dtypes unless `jax_enable_x64`
-    is set: such arrays are copied to 32 bits. The rest is as for `cuda_ipc.numpy.load_file`.
+    JAX has no read-only views, so the bundle is opened for writing. JAX does not write to its
+    arrays. But do not donate them (`donate_argnums`). If `access` is "copy", the bundle is opened
+    for reading, and what is written stays in this process: a donated array changes no other one.
+    The host copies pages that are written, and a GPU all arrays. With `copy`, each array is a copy
+    of its own, on the host, too. JAX has no 64-bit dtypes unless `jax_enable_x64` is set: such
+    arrays are copied to 32 bits. The rest is as for `cuda_ipc.numpy.load_file`.
     """
-    access: Access = "read" if copy else "read-write"
+    if access not in ("read-write", "copy"):
+        raise ValueError(
+            f'access must be "read-write" or "copy", not {access!r}: JAX has no read-only arrays'
+        )
+    wanted: Access = "read" if copy else access
     view = copier() if copy else viewer()
     return load_views(
-        name, view, hub=hub, access=access, wait=wait, timeout=timeout, retyped=retyped
+        name, view, hub=hub, access=wanted, wait=wait, timeout=timeout, retyped=retyped
     )
 
 

@@ -14,7 +14,7 @@ import { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { ImportCache } from "../../gpu/memory/import-cache.js";
 import { checkArrived, describeBuffer } from "../../gpu/memory/sharing.js";
 import { closeFds } from "../../os/foreign-fd.js";
-import type { Access } from "../../os/mapping.js";
+import type { Access, MapAccess } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { ChannelRole } from "../../wire/channel-content.js";
 import type { Descriptor, DescriptorContent, ReplicaOf } from "../../wire/descriptor.js";
@@ -32,6 +32,7 @@ import { trackOpened } from "./memory-leases.js";
 import { OpenHandles } from "./open-handles.js";
 import { type OpenedChannel, openedChannel } from "./opened-channel.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
+import { BundleCopies, copyNow } from "./private-copy.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
 import type { HandleFacts, SharedHandle } from "./shared-object.js";
@@ -39,7 +40,7 @@ import type { HandleFacts, SharedHandle } from "./shared-object.js";
 /** The hub's answer to an open. */
 export interface OpenedObject extends HandleFacts {
   readonly descriptor: Descriptor;
-  readonly access: Access;
+  readonly access: MapAccess;
   /** The seat of a reader of a channel. */
   readonly place?: number | undefined;
   /** The memory's descriptor, and the index's of a bundle. Open until the object is imported. */
@@ -160,7 +161,10 @@ export class HubObjects {
     options: OpenOptions,
     importIt: (opened: OpenedObject) => T | Promise<T>,
   ): Promise<T> {
-    return this.#openChecked(name, { access: options.access ?? "read" }, options, importIt);
+    const { access = "read" } = options;
+    // A copy is this process's affair: for the hub it reads.
+    const asked = { access: access === "copy" ? "read" : access } as const;
+    return this.#openChecked(name, asked, options, (opened) => importIt({ ...opened, access }));
   }
 
   /** As `open`, to become the next owner of a timeline. @throws IN_USE, READ_ONLY */
@@ -268,11 +272,15 @@ export class HubObjects {
       const found = `it is a ${content.kind}; use ${use}`;
       throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as an array: ${found}`);
     }
-    const { buffer, placement } = await placeBuffer(this.#devices, this.#imports, opened, options);
+    const placed = await placeBuffer(this.#devices, this.#imports, opened, options);
+    const { placement } = placed;
+    const mustCopy = opened.access === "copy" && placed.buffer.access === "read";
+    const copiesAll = mustCopy && content.kind === "array";
+    const buffer = copiesAll ? await copyNow(placed.buffer, options) : placed.buffer;
     return acquireInAsync(async (scope) => {
       scope.own(buffer, (buffer) => buffer.close());
       this.#checkOpen(`open "${name}"`);
-      const track = () => trackOpened(this.handles, opened, buffer);
+      const track = (copies?: BundleCopies) => trackOpened(this.handles, opened, buffer, copies);
       if (content.kind === "array") {
         const layout = { ...content.array, dtype: parseDType(content.array.dtype) };
         checkLayout(layout, descriptor.byteLength);
@@ -282,7 +290,8 @@ export class HubObjects {
       if (index === undefined) throw new TypeError("a bundle without index");
       const bundle = await readBundleIndex(name, index, content, descriptor.byteLength);
       this.#checkOpen(`open "${name}"`);
-      return new SharedBundle(buffer, bundle, track(), { placement, replicaOf });
+      const copies = mustCopy ? new BundleCopies(buffer, bundle.layouts.values()) : undefined;
+      return new SharedBundle(buffer, bundle, track(copies), { placement, replicaOf, copies });
     });
   }
 

@@ -3,6 +3,7 @@
  * memory is kept alive by nothing but its owner, who frees it once nobody else has a lease. So a
  * reader gives its lease back only when its mapping has ended.
  */
+import { releaseAll } from "../../base/scope.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import type { MappedMemory } from "../../gpu/memory/mapped-memory.js";
 import type { OpenHandles } from "./open-handles.js";
@@ -13,23 +14,25 @@ export function trackOpened(
   handles: OpenHandles,
   facts: HandleFacts,
   buffer: DeviceBuffer,
+  copies?: { close(): void },
 ): SharedHandle {
-  if (buffer.mechanism !== "legacy") return handles.track(facts, () => buffer.close());
-  const memory = new LentMemory(buffer, () => handle.close());
+  const close = () => releaseAll([() => copies?.close(), () => buffer.close()]);
+  if (buffer.mechanism !== "legacy") return handles.track(facts, close);
+  const memory = new LentMemory(buffer.memory, close, () => handle.close());
   const handle = handles.track(facts, memory);
   return handle;
 }
 
 /** Memory of another process. The lease lasts as long as the mapping. */
 class LentMemory implements Lasting {
-  readonly #buffer: DeviceBuffer;
   readonly #memory: MappedMemory;
+  readonly #close: () => void;
   readonly #onEnd: () => void;
   #closing = false;
 
-  constructor(buffer: DeviceBuffer, onEnd: () => void) {
-    this.#buffer = buffer;
-    this.#memory = buffer.memory;
+  constructor(memory: MappedMemory, close: () => void, onEnd: () => void) {
+    this.#memory = memory;
+    this.#close = close;
     this.#onEnd = onEnd;
   }
 
@@ -38,7 +41,7 @@ class LentMemory implements Lasting {
     this.#closing = true;
     // In a later microtask: listeners run before the driver ends the mapping.
     this.#memory.onUnmapped(() => queueMicrotask(this.#onEnd));
-    this.#buffer.close();
+    this.#close();
   }
 
   settle(): void {}

@@ -8,6 +8,7 @@ import { type DeviceReference, uuidOf } from "../../base/device-reference.js";
 import { CudaError, CudaIpcError, hasCode } from "../../base/errors.js";
 import { copyBuffer } from "../../gpu/arrays/array-copy.js";
 import type { Device } from "../../gpu/device.js";
+import { DescriptorMemory } from "../../gpu/memory/descriptor-memory.js";
 import { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import type { ImportCache } from "../../gpu/memory/import-cache.js";
 import { openMemory } from "../../gpu/memory/mechanisms.js";
@@ -35,7 +36,7 @@ export interface PlaceOptions extends WaitOptions {
   readonly device?: string | undefined;
   /**
    * What to do if `device` does not reach the memory: fail with PEER_ACCESS_UNSUPPORTED (default),
-   * or open a copy of the current content, for reading.
+   * or open a copy of the current content, for reading unless `access` is `copy`.
    */
   readonly whenUnreachable?: "error" | "copy" | undefined;
 }
@@ -113,14 +114,22 @@ function checkReachable(
   );
 }
 
+/** With the access `copy`, the buffer is for reading if the device cannot copy on write. */
 function importOn(device: Device, imports: ImportCache, opened: OpenedObject): DeviceBuffer {
-  const { name, object, access, descriptor, fds } = opened;
+  const { name, object, descriptor, fds } = opened;
+  const { byteLength } = descriptor;
   const own = device.uuid === uuidOf(descriptor.device);
+  if (opened.access === "copy" && device.driver.memoryFiles && descriptor.mechanism === "memfd") {
+    // WHY not from the cache: each open has copies of its own.
+    const memory = DescriptorMemory.open(device, descriptor, fds[0], "copy");
+    return DeviceBuffer.over(memory, { label: name, byteLength, access: "read-write" });
+  }
+  const access = opened.access === "copy" ? "read" : opened.access;
   try {
     const memory = imports.open(`${object} ${access} ${device.uuid}`, () =>
       openMemory(device, descriptor, fds[0], access),
     );
-    return DeviceBuffer.over(memory, { label: name, byteLength: descriptor.byteLength, access });
+    return DeviceBuffer.over(memory, { label: name, byteLength, access });
   } catch (error) {
     const refused =
       error instanceof CudaError && error.call === "cuMemSetAccess" && error.code !== "DEVICE_LOST";
@@ -137,10 +146,10 @@ async function copyTo(
   options: WaitOptions,
 ): Promise<DeviceBuffer> {
   const { name, access, descriptor } = opened;
-  if (access !== "read") {
+  if (access === "read-write") {
     const message =
-      `Cannot open "${name}" for writing on ${device.name}: ` +
-      "only a copy of it can be there, which nobody else sees";
+      `Cannot open "${name}" for writing on ${device.name}: only a copy of it can be there, ` +
+      'which nobody else sees; to write to that copy, pass { access: "copy" }';
     throw new CudaIpcError("PEER_ACCESS_UNSUPPORTED", message);
   }
   using original = importOn(home, imports, opened);
@@ -153,7 +162,7 @@ async function copyTo(
     );
     deadline.check();
     await copyBuffer(copy, original);
-    return copy.asReadOnly();
+    return access === "copy" ? copy : copy.asReadOnly();
   } catch (error) {
     copy.close();
     throw error;

@@ -7,6 +7,7 @@ import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import type { ReplicaOf } from "../../wire/descriptor.js";
 import type { BundleContent } from "./bundle-index.js";
 import type { OpenedFrom, Placement } from "./placement.js";
+import type { BundleCopies } from "./private-copy.js";
 import type { SharedHandle } from "./shared-object.js";
 
 export class SharedBundle {
@@ -20,6 +21,7 @@ export class SharedBundle {
   /** The original, if this is a copy that a bridge fetched from another machine. */
   readonly replicaOf: ReplicaOf | undefined;
   readonly #content: BundleContent;
+  readonly #copies: BundleCopies | undefined;
   readonly #handle: SharedHandle;
 
   /** Made by `hub.createBundle` and `hub.openBundle`. */
@@ -27,13 +29,18 @@ export class SharedBundle {
     buffer: DeviceBuffer,
     content: BundleContent,
     handle: SharedHandle,
-    { placement = "own", replicaOf }: OpenedFrom = {},
+    {
+      placement = "own",
+      replicaOf,
+      copies,
+    }: OpenedFrom & { readonly copies?: BundleCopies | undefined } = {},
   ) {
     this.buffer = buffer;
     this.placement = placement;
     this.replicaOf = replicaOf;
     this.metadata = content.metadata;
     this.#content = content;
+    this.#copies = copies;
     this.#handle = handle;
   }
 
@@ -61,8 +68,9 @@ export class SharedBundle {
   }
 
   /**
-   * Returns one of the arrays, usable until the bundle is closed.
-   * @throws NOT_FOUND
+   * Returns one of the arrays, usable until the bundle is closed. With the access `copy` on a GPU
+   * the first call for an array allocates its copy.
+   * @throws NOT_FOUND, OUT_OF_MEMORY
    */
   array(arrayName: string): DeviceArray {
     const layout = this.#content.layouts.get(arrayName);
@@ -72,7 +80,9 @@ export class SharedBundle {
         `Cannot take array "${arrayName}" of bundle "${this.name}": it has none of this name`,
       );
     }
-    return new DeviceArray(this.buffer, layout);
+    if (this.#copies === undefined) return new DeviceArray(this.buffer, layout);
+    const copy = this.#copies.of(layout);
+    return new DeviceArray(copy.buffer, copy.layout);
   }
 
   *[Symbol.iterator](): IterableIterator<[string, DeviceArray]> {

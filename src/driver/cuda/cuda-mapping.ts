@@ -53,6 +53,8 @@ export function cudaMappings(session: CudaSession, addresses: CudaAddresses): Ma
     mapMemory(memory, access) {
       const own = usableMemory(memory, "map");
       const { ordinal, byteLength, place } = own;
+      if (access === "copy")
+        throw new CudaIpcError("UNSUPPORTED", "Cannot copy memory of a GPU on write");
       const cuda = session.enter(ordinal);
       return acquireIn((scope) => {
         const start = scope.own(reserve(session, cuda, ordinal, byteLength), (it) =>

@@ -139,9 +139,12 @@ function mappingCalls(session: HostSession, addresses: HostAddresses): MappingCa
       session.use();
       const { fd, byteLength } = usableMemory(memory, "map");
       return acquireIn((scope) => {
-        const mapping = mapFile(byteLength, access, () => Mapping.shared(fd, byteLength, access));
-        scope.own(mapping, (it) => it.close());
-        return addresses.addMapping(mapping, access);
+        const isCopy = access === "copy";
+        const use = isCopy ? "read-write" : access;
+        const map = () =>
+          isCopy ? Mapping.copyOnWrite(fd, byteLength) : Mapping.shared(fd, byteLength, use);
+        const mapping = scope.own(mapFile(byteLength, use, map), (it) => it.close());
+        return addresses.addMapping(mapping, use);
       });
     },
 

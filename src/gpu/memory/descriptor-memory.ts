@@ -10,7 +10,7 @@ import type {
   Mechanism,
   MemoryPlace,
 } from "../../driver/gpu-driver.js";
-import type { Access } from "../../os/mapping.js";
+import type { Access, MapAccess } from "../../os/mapping.js";
 import { reopenReadOnly } from "../../os/memory-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { Device } from "../device.js";
@@ -49,7 +49,7 @@ export class DescriptorMemory extends MappedMemory {
     device: Device,
     { allocationByteLength }: Pick<MemoryDescriptor, "allocationByteLength">,
     fd: OwnedFd,
-    access: Access,
+    access: MapAccess,
     place?: MemoryPlace,
   ): DescriptorMemory {
     const { driver, ordinal } = device;
@@ -68,7 +68,7 @@ export class DescriptorMemory extends MappedMemory {
   static #map(
     device: Device,
     memory: DriverMemory,
-    access: Access,
+    access: MapAccess,
     handle: DriverMemory | undefined,
   ): DescriptorMemory {
     const { driver, ordinal } = device;

@@ -9,7 +9,7 @@ import { createHostDriver } from "../../../../src/driver/host/host-driver.js";
 import { Device } from "../../../../src/gpu/device.js";
 import { DeviceBuffer } from "../../../../src/gpu/memory/device-buffer.js";
 import { ImportCache } from "../../../../src/gpu/memory/import-cache.js";
-import type { Access } from "../../../../src/os/mapping.js";
+import type { MapAccess } from "../../../../src/os/mapping.js";
 import { createFakeGpu } from "../../../support/fake-gpu.js";
 import { checkLeaks } from "../../../support/leak-check.js";
 import { gpuArray, hostArray } from "../../../support/messages.js";
@@ -38,7 +38,7 @@ class TwoGpus {
     this.#seesHome = seesHome;
   }
 
-  async place(options: PlaceOptions, access: Access = "read", descriptor = gpuArray) {
+  async place(options: PlaceOptions, access: MapAccess = "read", descriptor = gpuArray) {
     await this.#memory.write(0, bytes);
     using fd = this.#memory.exportFd();
     const own =
@@ -125,6 +125,23 @@ describe("placeBuffer", () => {
     using _ = buffer;
     assert.deepEqual([placement, buffer.device, buffer.access], ["copy", gpus.other, "read"]);
     assert.deepEqual(await content(buffer), bytes);
+  });
+
+  it("lets a process write to a copy that it asked for", async () => {
+    using gpus = new TwoGpus({ reaches: false });
+    await assert.rejects(gpus.place({ device: "cuda:1" }, "copy"), unreachable);
+    const { buffer } = await gpus.place({ device: "cuda:1", whenUnreachable: "copy" }, "copy");
+    using copy = buffer;
+    await copy.write(
+      0,
+      bytes.map((byte) => byte + 1),
+    );
+    assert.deepEqual(
+      await content(copy),
+      bytes.map((byte) => byte + 1),
+    );
+    using original = (await gpus.place({})).buffer;
+    assert.deepEqual(await content(original), bytes);
   });
 
   it("refuses to place host memory on a GPU", async () => {
