@@ -222,6 +222,20 @@ def test_pinned_outlives_its_session_and_lists_are_complete(socket, hub):
     assert hub.list() == []
 
 
+def test_a_list_of_all_has_what_was_replaced_and_is_still_held(hub):
+    with hub.put("frame", b"old") as old, hub.put("frame", b"new", replace=True):
+        [named] = hub.list()
+        assert (named.nameless, named.holders) == (False, [])
+        named, nameless = hub.list(all=True)
+        assert (named.name, named.nameless) == ("frame", False)
+        assert (nameless.name, nameless.nameless, nameless.leases) == ("frame", True, 1)
+        assert [(h.pid, h.access) for h in nameless.holders] == [(os.getpid(), "owner")]
+        assert hub.status()["nameless"]["objects"] == 1
+        assert len(hub.list(all=True, prefix="fra")) == 2 and hub.list(all=True, prefix="x") == []
+        assert old.tobytes() == b"old"
+    assert hub.list(all=True) == []
+
+
 def test_an_object_is_removed_by_its_number_only_while_it_has_the_name(hub):
     hub.put("weights", b"abc", pinned=True).close()
     [first] = hub.list()

@@ -9,6 +9,7 @@ import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
 import type { CommandContext } from "./command-context.js";
 
 export type ObjectSummary = Inspection["object"];
+export type HeldObject = Awaited<ReturnType<Hub["list"]>>[number];
 export type Descriptor = ObjectSummary["descriptor"];
 export type HubStatus = Awaited<ReturnType<Hub["status"]>>;
 export type Mechanism = DeviceBuffer["mechanism"];

@@ -39,6 +39,7 @@ import type {
   SaveOptions,
   SharingOptions,
 } from "./hub-options.js";
+import type { ListOptions } from "./objects/list-objects.js";
 import type {
   CreateChannelOptions,
   OpenChannelOptions,
@@ -187,9 +188,10 @@ const openChannel = optionsOf<OpenChannelOptions>("openChannel()", {
 
 const resumeChannel = optionsOf<ResumeChannelOptions>("resumeChannel()", findChecks);
 
-const list = optionsOf<WaitOptions & { readonly prefix?: string }>("list()", {
+const list = optionsOf<WaitOptions & ListOptions>("list()", {
   ...waitChecks,
   prefix: aString,
+  all: aBoolean,
 });
 
 const remove = optionsOf<RemoveOptions>("remove()", {

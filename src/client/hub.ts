@@ -216,14 +216,20 @@ export class Hub extends HubTransfers {
     return observeChannel(this.#objects, name, options);
   }
 
-  /** Lists all objects in order of their names, or those whose names begin with `prefix`. */
+  /**
+   * Lists all objects in order of their names, or those whose names begin with `prefix`. With `all`,
+   * objects follow that have lost their name (`nameless`), and each entry has its `holders`.
+   */
   async list(
-    options: WaitOptions & { readonly prefix?: string | undefined } = {},
+    options: WaitOptions & {
+      readonly prefix?: string | undefined;
+      readonly all?: boolean | undefined;
+    } = {},
   ): Promise<ObjectSummary[]> {
     checks.list(options);
-    const { prefix, ...wait } = options;
-    const begin = prefix === undefined ? "" : checkName(prefix);
-    return listObjects(this.#link, this.#begin("list what is shared", wait), begin);
+    const { prefix, all, ...wait } = options;
+    if (prefix !== undefined) checkName(prefix);
+    return listObjects(this.#link, this.#begin("list what is shared", wait), { prefix, all });
   }
 
   /** Describes one object and its holders. */

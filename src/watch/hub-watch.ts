@@ -123,6 +123,7 @@ export class HubWatch {
     this.#status = { ...status, clients: status.clients - 1 };
     await this.#clients.update(link, deadline);
     await this.#objects.update(link, deadline);
+    await this.#objects.updateNameless(link, deadline, status.nameless.objects);
     // WHY anew: the hub answers, and a list of everything may have taken all of the time.
     const anew = deadline.withTimeout(deadline.timeoutMs, () => "it still opens channels");
     await this.#channels.update(shared, this.#objects.all(), anew);
@@ -174,15 +175,18 @@ export class HubWatch {
 
   #snapshot(): Snapshot {
     const objects = [...this.#objects.all()];
+    const nameless = this.#objects.nameless();
+    const all = [...objects, ...nameless];
     const channels = objects.filter(({ descriptor }) => descriptor.content.kind === "channel");
     return {
       atMs: Date.now(),
       monotonicMs: performance.now(),
       hub: this.#hub(),
-      devices: devicesOf(objects, hostMemory(), this.#gpus.look()),
+      devices: devicesOf(all, hostMemory(), this.#gpus.look()),
       gpusUnknown: this.#gpus.reason,
       objects,
-      clients: this.#clients.holding(objects),
+      nameless,
+      clients: this.#clients.holding(all),
       channels: channels.map((channel) => this.#channels.state(channel)),
       services: servicesAmong(channels, (object) => this.#channels.observer(object)),
     };

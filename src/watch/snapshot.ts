@@ -13,6 +13,8 @@ export interface Snapshot {
   /** Why nothing is known of GPUs beside what the hub's objects hold. */
   readonly gpusUnknown: string | undefined;
   readonly objects: readonly WatchedObject[];
+  /** Objects without a name. Their holders keep them. Nobody can open them by `name`. */
+  readonly nameless: readonly WatchedObject[];
   readonly clients: readonly WatchedClient[];
   readonly channels: readonly WatchedChannelState[];
   readonly services: readonly WatchedService[];
@@ -53,7 +55,7 @@ export interface WatchedObject extends Omit<HeldObject, "holders"> {
   /** What it counts for on its device. */
   readonly heldBytes: number;
   /** Oldest first. `leases` counts all, also those for which the answer had no room. */
-  readonly holders: readonly Holder[];
+  readonly holders: Holder[];
 }
 
 export interface WatchedClient extends ClientStatus {

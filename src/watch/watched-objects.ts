@@ -3,7 +3,7 @@ import type { Deadline } from "../base/deadline.js";
 import { uuidOf } from "../base/device-reference.js";
 import { CudaIpcError } from "../base/errors.js";
 import type { HubLink } from "../client/connection/hub-link.js";
-import { listHolders } from "../client/objects/list-objects.js";
+import { listHolders, listNameless } from "../client/objects/list-objects.js";
 import { chargedBytes } from "../wire/descriptor.js";
 import type { HeldObject } from "../wire/messages.js";
 import type { WatchedObject } from "./snapshot.js";
@@ -13,12 +13,18 @@ const LIST_TIMEOUT_MS = 30_000;
 
 export class WatchedObjects {
   readonly #objects = new Map<number, WatchedObject>();
+  #nameless: readonly WatchedObject[] = [];
   /** The position up to which all changes are known. Undefined before the first list. */
   #next: number | undefined;
   #distrusts = 0;
 
   all(): Iterable<WatchedObject> {
     return this.#objects.values();
+  }
+
+  /** Those without a name that `updateNameless` found. */
+  nameless(): readonly WatchedObject[] {
+    return this.#nameless;
   }
 
   get(object: number): WatchedObject | undefined {
@@ -36,6 +42,7 @@ export class WatchedObjects {
 
   clear(): void {
     this.#objects.clear();
+    this.#nameless = [];
     this.distrust();
   }
 
@@ -62,15 +69,29 @@ export class WatchedObjects {
     }
   }
 
-  #put(object: HeldObject): void {
-    const { descriptor, holders = [] } = object;
-    const { hostBytes, deviceBytes } = chargedBytes(descriptor);
-    const device = uuidOf(descriptor.device);
-    const heldBytes = deviceBytes === 0 ? hostBytes : deviceBytes;
-    // WHY not a spread: V8 then gives each object a hidden class of its own, and to sort 10,000 of
-    // them takes five times as long.
-    this.#objects.set(object.object, Object.assign({}, object, { device, heldBytes, holders }));
+  /**
+   * Lists the objects without a name. Their changes are not told, and there are few.
+   * @param deadline each page may take as long
+   * @param count how many all users have
+   */
+  async updateNameless(link: HubLink, deadline: Deadline, count: number): Promise<void> {
+    const found = count === 0 ? [] : await listNameless(link, pageDeadlines(deadline));
+    this.#nameless = found.map(watched);
   }
+
+  #put(object: HeldObject): void {
+    this.#objects.set(object.object, watched(object));
+  }
+}
+
+function watched(object: HeldObject): WatchedObject {
+  const { descriptor, holders = [] } = object;
+  const { hostBytes, deviceBytes } = chargedBytes(descriptor);
+  const device = uuidOf(descriptor.device);
+  const heldBytes = deviceBytes === 0 ? hostBytes : deviceBytes;
+  // WHY not a spread: V8 then gives each object a hidden class of its own, and to sort 10,000 of
+  // them takes five times as long.
+  return Object.assign({}, object, { device, heldBytes, holders });
 }
 
 /** Deadlines of pages. WHY: a hub that stops in the middle of a long list is noticed soon. */

@@ -48,6 +48,8 @@ export const hubStatusSchema = v.strictObject({
   /** Objects whose memory has not been brought back after a crash of the hub. */
   withoutMemory: count,
   pinned: count,
+  /** Objects without a name, of all users: only their holders keep them. */
+  nameless: v.strictObject({ objects: count, hostBytes: count, deviceBytes: count }),
   leases: count,
   waitingOpens: count,
   hostBytes: count,

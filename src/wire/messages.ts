@@ -120,12 +120,16 @@ export const requestSchema = v.variant("op", [
     object: v.optional(positive),
     unheldSinceMs: v.optional(count),
   }),
-  /** With `holders`, each entry has its holders. */
+  /**
+   * With `holders`, each entry has its holders. With `nameless`, it lists only the objects that
+   * have no name, in the order of their numbers.
+   */
   v.strictObject({
     ...head,
     op: v.literal("list"),
     after: v.optional(anyName),
     holders: v.optional(v.boolean()),
+    nameless: v.optional(v.boolean()),
   }),
   /**
    * The objects that changed since an earlier answer. Without `since`: where to begin. With `wait`
@@ -189,12 +193,15 @@ const summaryFields = {
 };
 const objectSummary = v.strictObject(summaryFields);
 
-export type ObjectSummary = v.InferOutput<typeof objectSummary>;
-
 /** `leases` counts all holders. `holders` has the oldest of them. */
-const heldObject = v.strictObject({ ...summaryFields, holders: v.optional(v.array(holder)) });
+const heldFields = { ...summaryFields, holders: v.optional(v.array(holder)) };
+const heldObject = v.strictObject(heldFields);
+/** With `nameless` it has lost `name`, or has yet to take it over at its publish. */
+const listedObject = v.strictObject({ ...heldFields, nameless: v.optional(v.literal(true)) });
 
-export type HeldObject = v.InferOutput<typeof heldObject>;
+export type ObjectSummary = v.InferOutput<typeof listedObject>;
+/** An entry of a list that was asked for its holders. */
+export type HeldObject = ObjectSummary;
 
 /** A session, which is one client. */
 const clientStatus = v.strictObject({
@@ -247,8 +254,8 @@ export const resultSchemas = {
   release: none,
   drain: none,
   remove: none,
-  /** Sorted by name. Pass `next` as `after` to get the following page. */
-  list: v.strictObject({ objects: v.array(heldObject), next: v.nullable(v.string()) }),
+  /** In the order of the request. Pass `next` as `after` to get the following page. */
+  list: v.strictObject({ objects: v.array(listedObject), next: v.nullable(v.string()) }),
   /**
    * Pass `next` as `since` to get what follows, at once if there is `more`. `ended` has the numbers
    * of objects that lost their names. With `reset` the hub does not know what changed since: list

@@ -192,6 +192,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "remove", name: "frame", object: 9 },
   { ...head, op: "list" },
   { ...head, op: "list", after: "frame", holders: true },
+  { ...head, op: "list", after: "0000000000000007", holders: true, nameless: true },
   { ...head, op: "changes" },
   { ...head, op: "changes", since: 12 },
   { ...head, op: "changes", since: 12, wait: true },
@@ -313,6 +314,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
   remove: [{}],
   list: [
     { objects: [summary], next: "frame" },
+    { objects: [{ ...summary, nameless: true }], next: "0000000000000007" },
     { objects: [...heldObjects], next: null },
   ],
   changes: [
@@ -370,6 +372,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       objects: 1,
       withoutMemory: 0,
       pinned: 0,
+      nameless: { objects: 1, hostBytes: 4096, deviceBytes: 0 },
       leases: 2,
       waitingOpens: 0,
       hostBytes: 4096,

@@ -231,6 +231,10 @@ class ObjectInfo:
         #: Unix time in milliseconds when the last lease ended; None while there are leases.
         unheld = entry["unheldSinceMs"]
         self.unheld_since_ms = None if unheld is None else int(unheld)
+        #: True if it has lost `name`, or has yet to take it over. Only its holders keep it.
+        self.nameless = bool(entry.get("nameless", False))
+        #: The oldest processes that hold it: only in `list(all=True)`, else empty.
+        self.holders = [Holder(holder) for holder in entry.get("holders", ())]
         #: As in docs/protocol.md, "Descriptors".
         self.descriptor: dict[str, Any] = entry["descriptor"]
 

@@ -3,11 +3,15 @@ import type { Command } from "commander";
 import { hubSocketPath } from "../../client/connect.js";
 import { socketOption } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
-import type { HubStatus } from "../join-hub.js";
+import type { HeldObject, HubStatus } from "../join-hub.js";
 import { absentHubSentence, describeAbsentHub, tryJoinHub } from "../join-hub.js";
 import { alignRows } from "../terminal/table.js";
 import { ageWords, idleWords, plural, sizeWords, userWords } from "../terminal/words.js";
+import { processWords } from "../top/top-words.js";
 import { limitWords } from "./hub-check-config.js";
+
+/** Processes that the line about objects without a name has room for. */
+const HOLDERS_NAMED = 5;
 
 interface StatusOptions {
   readonly socket?: string;
@@ -42,10 +46,12 @@ async function printStatus(options: StatusOptions, context: CommandContext): Pro
   // Without this command, which is a client, too.
   const counted = { ...status, clients: status.clients - 1 };
   if (options.json) return terminal.json({ running: true, ...counted });
-  for (const line of alignRows(statusRows(counted))) terminal.line(line);
+  const all = status.nameless.objects === 0 ? [] : await hub.list({ all: true, signal });
+  const nameless = all.filter((object) => object.nameless);
+  for (const line of alignRows(statusRows(counted, nameless))) terminal.line(line);
 }
 
-function statusRows(status: HubStatus): string[][] {
+function statusRows(status: HubStatus, nameless: readonly HeldObject[]): string[][] {
   const idle = status.idleMs === null ? "stays until it is stopped" : idleWords(status.idleMs);
   return [
     [
@@ -62,6 +68,7 @@ function statusRows(status: HubStatus): string[][] {
       "objects",
       `${status.objects}, ${status.pinned} of them pinned; ${plural(status.leases, "lease")}`,
     ],
+    ...namelessRows(status, nameless),
     ...withoutMemoryRows(status),
     ...lostRows(status),
     ["waiting", plural(status.waitingOpens, "open")],
@@ -77,6 +84,25 @@ function statusRows(status: HubStatus): string[][] {
 /** Clients that are not connected although their process still holds something. */
 function detachedWords({ detached }: HubStatus): string {
   return detached === 0 ? "" : `, and ${detached} not connected, but holding something`;
+}
+
+/** @param found those that this user may see */
+function namelessRows({ nameless }: HubStatus, found: readonly HeldObject[]): string[][] {
+  const { objects, hostBytes, deviceBytes } = nameless;
+  if (objects === 0) return [];
+  const bytes = `${sizeWords(hostBytes)} on the host, ${sizeWords(deviceBytes)} on GPUs`;
+  const holders = found.flatMap((object) => object.holders ?? []);
+  const held = holders.length === 0 ? "" : `, held by ${firstOf(holders.map(processWords))}`;
+  return [["", `${objects} without a name (see ls --all): ${bytes}${held}`]];
+}
+
+/** Each text once, the most frequent first. */
+function firstOf(texts: readonly string[]): string {
+  const counts = new Map<string, number>();
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  const names = [...counts].sort(([, one], [, other]) => other - one).map(([text]) => text);
+  const more = names.length - HOLDERS_NAMED;
+  return [...names.slice(0, HOLDERS_NAMED), ...(more > 0 ? [`${more} more`] : [])].join(", ");
 }
 
 function withoutMemoryRows({ withoutMemory }: HubStatus): string[][] {

@@ -5,7 +5,7 @@ import type { Hub } from "../../client/hub.js";
 import type { CopyUnderWay } from "../../wire/bridge-messages.js";
 import type { CommandContext } from "../command-context.js";
 import { copiesUnderWay } from "../copies-under-way.js";
-import type { ObjectSummary } from "../join-hub.js";
+import type { HeldObject, ObjectSummary } from "../join-hub.js";
 import { describeAbsentHub, joinHubFor, tryJoinHub } from "../join-hub.js";
 import { matchingNames } from "../name-pattern.js";
 import { type Column, formatTable } from "../terminal/table.js";
@@ -14,12 +14,15 @@ import {
   contentWords,
   copyWords,
   deviceWords,
+  lifetimeWords,
+  nameWords,
   plural,
   sharingWords,
   shortened,
   sizeWords,
   userWords,
 } from "../terminal/words.js";
+import { holdersWords } from "../top/top-words.js";
 
 const columns: readonly Column[] = [
   { title: "NAME" },
@@ -35,27 +38,36 @@ const columns: readonly Column[] = [
 /** Shown only if an object belongs to another user, or is shared with one or with machines. */
 const sharingColumns: readonly Column[] = [{ title: "USER" }, { title: "SHARED" }];
 
+/** Only with `--all`. */
+const holdersColumn: Column = { title: "HELD BY" };
+
 /** Only on a terminal: a program needs whole names. */
 const NAME_WIDTH_MAX = 40;
+
+interface LsOptions {
+  readonly all?: boolean;
+  readonly json?: boolean;
+}
 
 export function addLs(program: Command, context: CommandContext): void {
   program
     .command("ls")
     .description("list what is shared")
     .argument("[names...]", "only these; patterns such as 'frame-*' in quotes")
+    .option("-a, --all", "also objects without a name that are still held, and who holds what")
     .option("--json", "print JSON: an array with what the hub knows of each object")
     .addHelpText(
       "after",
-      "\nExamples:\n  $ cuda-ipc ls 'frame-*'\n  $ cuda-ipc ls --json | jq -r '.[].name'",
+      "\nAn object that was removed or replaced has no name. It is listed by its last name, as " +
+        "(NAME), and ends with its last holder.\n\nExamples:\n  $ cuda-ipc ls 'frame-*'\n" +
+        "  $ cuda-ipc ls --all\n  $ cuda-ipc ls --json | jq -r '.[].name'",
     )
-    .action((names: readonly string[], options: { readonly json?: boolean }) =>
-      ls(names, options, context),
-    );
+    .action((names: readonly string[], options: LsOptions) => ls(names, options, context));
 }
 
 async function ls(
   patterns: readonly string[],
-  options: { readonly json?: boolean },
+  options: LsOptions,
   context: CommandContext,
 ): Promise<void> {
   const { terminal, signal } = context;
@@ -63,7 +75,7 @@ async function ls(
     patterns.length === 0
       ? await tryJoinHub(context, "ls")
       : await joinHubFor(context, "list", patterns.join('", "'));
-  const all = hub === undefined ? [] : await hub.list({ signal });
+  const all = hub === undefined ? [] : await hub.list({ all: options.all, signal });
   const objects = patterns.length === 0 ? all : chosen(all, patterns);
   if (options.json) return terminal.json(objects);
   if (objects.length === 0) {
@@ -79,9 +91,10 @@ async function ls(
       ownerUid !== process.geteuid?.() || sharing.with !== "private" || sharing.machines === true,
   );
   const [titles = "", ...lines] = formatTable(
-    severalUsers ? [...columns, ...sharingColumns] : columns,
+    [...columns, ...(options.all ? [holdersColumn] : []), ...(severalUsers ? sharingColumns : [])],
     objects.map((object) => [
-      ...row(object, readers.get(object.name), copies.get(object.name), nowMs, nameWidthMax),
+      ...row(object, readers.get(object.object), copies.get(object.name), nowMs, nameWidthMax),
+      ...(options.all ? [heldBy(object)] : []),
       ...(severalUsers ? sharingCells(object) : []),
     ]),
   );
@@ -90,26 +103,28 @@ async function ls(
 }
 
 function chosen(
-  objects: readonly ObjectSummary[],
+  objects: readonly HeldObject[],
   patterns: readonly string[],
-): readonly ObjectSummary[] {
+): readonly HeldObject[] {
   const names = objects.map(({ name }) => name);
   const wanted = new Set(matchingNames("list", names, patterns));
   return objects.filter(({ name }) => wanted.has(name));
 }
 
-/** The readers of each channel by its name. Channels that have ended meanwhile are left out. */
+/** The readers of each channel by its number. Channels that have ended meanwhile are left out. */
 async function countReaders(
-  objects: readonly ObjectSummary[],
+  objects: readonly HeldObject[],
   hub: Hub | undefined,
   signal: AbortSignal,
-): Promise<ReadonlyMap<string, number>> {
-  const readers = new Map<string, number>();
+): Promise<ReadonlyMap<number, number>> {
+  const readers = new Map<number, number>();
   const channels = objects.filter(({ descriptor }) => descriptor.content.kind === "channel");
-  for (const { name } of channels) {
+  for (const { name, object, nameless, holders: listed = [] } of channels) {
     try {
-      const inspection = await hub?.inspect(name, { signal });
-      readers.set(name, inspection?.holders.filter(({ role }) => role === "reader").length ?? 0);
+      // WHY asked again: a list has fewer holders of each object than an inspection has.
+      const inspection = nameless ? undefined : await hub?.inspect(name, { signal });
+      const holders = inspection?.holders ?? listed;
+      readers.set(object, holders.filter(({ role }) => role === "reader").length);
     } catch (error) {
       if (!hasCode(error, "NOT_FOUND")) throw error;
     }
@@ -121,9 +136,13 @@ function sharingCells({ ownerUid, sharing }: ObjectSummary): string[] {
   return [userWords(ownerUid), sharingWords(sharing)];
 }
 
-function lifetimeCell(object: ObjectSummary, copy: CopyUnderWay | undefined): string {
-  const { lifetime, published, descriptor } = object;
-  const state = published ? lifetime : `${lifetime}, unpublished`;
+function heldBy({ holders = [], leases }: HeldObject): string {
+  return holdersWords({ holders, leases });
+}
+
+function lifetimeCell(object: HeldObject, copy: CopyUnderWay | undefined): string {
+  const { published, descriptor } = object;
+  const state = lifetimeWords(object);
   const { replicaOf } = descriptor;
   if (replicaOf === undefined) return state;
   const progress = published || copy === undefined ? "" : `, ${copyWords(copy)}`;
@@ -131,15 +150,15 @@ function lifetimeCell(object: ObjectSummary, copy: CopyUnderWay | undefined): st
 }
 
 function row(
-  object: ObjectSummary,
+  object: HeldObject,
   readers: number | undefined,
   copy: CopyUnderWay | undefined,
   nowMs: number,
   nameWidthMax: number,
 ): string[] {
-  const { name, descriptor, leases, ownerPid, createdAtMs } = object;
+  const { descriptor, leases, ownerPid, createdAtMs } = object;
   return [
-    shortened(name, nameWidthMax),
+    shortened(nameWords(object), nameWidthMax),
     `${contentWords(descriptor)}${readers === undefined ? "" : `, ${plural(readers, "reader")}`}`,
     sizeWords(descriptor.byteLength),
     deviceWords(descriptor),

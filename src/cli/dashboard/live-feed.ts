@@ -134,14 +134,17 @@ export function* eventsOf(look: Look, sent: Map<number, WatchedObject>) {
   const changed = snapshot.objects.filter((object) => sent.get(object.object) !== object);
   // A page that has nothing yet shows the first event, so that has the first rows of its list.
   if (sent.size === 0) changed.sort(largestFirst);
-  const gone = [...sent.keys()].filter((id) => !look.objects.has(id));
+  const isNamed = (object: WatchedObject | undefined) => object?.nameless === undefined;
+  const gone = [...sent.keys()].filter(
+    (id) => !look.objects.has(id) || !isNamed(look.objects.get(id)),
+  );
   for (const id of gone) sent.delete(id);
   for (const object of changed) sent.set(object.object, object);
   const { hub, atMs, devices, gpusUnknown } = snapshot;
   const { answers, reason, socket, successors, sinceMs } = hub;
   yield {
     atMs,
-    hub: { answers, reason, socket, successors, sinceMs },
+    hub: { answers, reason, socket, successors, sinceMs, nameless: bytesOf(snapshot.nameless) },
     devices: devices.map(({ device, model, totalBytes, heldBytes, othersBytes }) => {
       return { device, model, totalBytes, heldBytes, othersBytes };
     }),
@@ -157,6 +160,11 @@ export function* eventsOf(look: Look, sent: Map<number, WatchedObject>) {
     const end = first + OBJECTS_PER_EVENT;
     yield { objects: changed.slice(first, end).map(objectRow), more: end < changed.length };
   }
+}
+
+function bytesOf(objects: readonly WatchedObject[]): { objects: number; bytes: number } {
+  const bytes = objects.reduce((sum, { heldBytes }) => sum + heldBytes, 0);
+  return { objects: objects.length, bytes };
 }
 
 /** As the page sorts its list at first. */

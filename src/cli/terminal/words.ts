@@ -3,7 +3,7 @@ import { formatBytes } from "../../base/bytes.js";
 import { uuidOf } from "../../base/device-reference.js";
 import { userName } from "../../client/connection/hub-trust.js";
 import type { Device } from "../../gpu/device.js";
-import type { Descriptor, ObjectSummary } from "../join-hub.js";
+import type { Descriptor, HeldObject, ObjectSummary } from "../join-hub.js";
 
 /** `float32[1080, 1920, 3]` */
 export function arrayWords(array: {
@@ -18,6 +18,21 @@ export function contentWords({ content }: Descriptor): string {
   if (content.kind === "timeline") return "timeline";
   if (content.kind === "channel") return `channel of ${content.slots} x ${arrayWords(content)}`;
   return `bundle of ${content.arrayCount}`;
+}
+
+/** `frame`, or `(frame)` if the object has lost that name, or has yet to take it over. */
+export function nameWords({ name, nameless }: Pick<HeldObject, "name" | "nameless">): string {
+  return nameless ? `(${name})` : name;
+}
+
+/** Whether it is held or pinned. `no name` if only its holders keep it, whatever it was. */
+export function lifetimeWords({
+  lifetime,
+  published,
+  nameless,
+}: Pick<HeldObject, "lifetime" | "published" | "nameless">): string {
+  if (!published) return `${lifetime}, unpublished`;
+  return nameless ? "no name" : lifetime;
 }
 
 /** `alice`, or `user 1000` if the uid has no name on this machine. */

@@ -1,6 +1,6 @@
 /** The view of clients: which processes use the hub, and what each of them holds. */
 import type { WatchedClient, WatchedObject } from "../../watch/snapshot.js";
-import { plural, sizeWords, userWords } from "../terminal/words.js";
+import { nameWords, plural, sizeWords, userWords } from "../terminal/words.js";
 import type { Detail, Look, View } from "./view.js";
 
 export const clientsView: View<WatchedClient> = {
@@ -86,6 +86,8 @@ function clientDetails(client: WatchedClient, look: Look): Detail[] {
     ["state", stateWords(client)],
     ["leases", String(leases)],
     ["holds", `${sizeWords(bytesHeldBy(client, look))} in ${plural(objects.length, "object")}`],
-    ...objects.map(({ name, heldBytes }): Detail => ["", `${name}, ${sizeWords(heldBytes)}`]),
+    ...objects.map((object): Detail => {
+      return ["", `${nameWords(object)}, ${sizeWords(object.heldBytes)}`];
+    }),
   ];
 }

@@ -1,6 +1,6 @@
 /** The view of devices: what fills the host's memory and each GPU's. */
 import type { WatchedDevice } from "../../watch/snapshot.js";
-import { sizeWords } from "../terminal/words.js";
+import { nameWords, sizeWords } from "../terminal/words.js";
 import { holdersWords } from "./top-words.js";
 import type { Detail, Look, View, ViewColumn } from "./view.js";
 
@@ -60,7 +60,7 @@ export function freeBytes({ totalBytes, usedBytes }: WatchedDevice): number | un
 
 function deviceDetails(device: WatchedDevice, { snapshot }: Look): Detail[] {
   const { model, totalBytes, heldBytes, othersBytes, processes } = device;
-  const objects = snapshot.objects
+  const objects = [...snapshot.objects, ...snapshot.nameless]
     .filter((object) => object.device === device.device)
     .sort((one, other) => other.heldBytes - one.heldBytes);
   return [
@@ -76,8 +76,8 @@ function deviceDetails(device: WatchedDevice, { snapshot }: Look): Detail[] {
     }),
     ["by the hub", sizeWords(heldBytes)],
     ...objects.map((object): Detail => {
-      const { name, heldBytes } = object;
-      return ["", `${name}, ${sizeWords(heldBytes)}, held by ${holdersWords(object)}`];
+      const { heldBytes } = object;
+      return ["", `${nameWords(object)}, ${sizeWords(heldBytes)}, held by ${holdersWords(object)}`];
     }),
   ];
 }

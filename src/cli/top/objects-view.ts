@@ -2,7 +2,15 @@
 import { removalOf } from "../../watch/removal.js";
 import type { WatchedObject } from "../../watch/snapshot.js";
 import { removalWords } from "../terminal/removal-words.js";
-import { ageWords, contentWords, sharingWords, sizeWords, userWords } from "../terminal/words.js";
+import {
+  ageWords,
+  contentWords,
+  lifetimeWords,
+  nameWords,
+  sharingWords,
+  sizeWords,
+  userWords,
+} from "../terminal/words.js";
 import { holdersWords, processWords, shortDevice } from "./top-words.js";
 import type { Detail, Look, View } from "./view.js";
 
@@ -16,8 +24,8 @@ export const objectsView: View<WatchedObject> = {
       align: "left",
       rank: 0,
       widthMin: 16,
-      text: ({ name }) => name,
-      order: ({ name }) => name,
+      text: nameWords,
+      order: nameWords,
     },
     {
       title: "SIZE",
@@ -65,7 +73,7 @@ export const objectsView: View<WatchedObject> = {
       order: ({ descriptor }) => contentWords(descriptor),
     },
   ],
-  items: ({ snapshot }) => snapshot.objects,
+  items: ({ snapshot }) => [...snapshot.objects, ...snapshot.nameless],
   id: ({ object }) => object,
   details: objectDetails,
 };
@@ -76,22 +84,21 @@ function ownerWords({ ownerUid, ownerPid }: WatchedObject): string {
   return ownerPid === null || ownerPid === 0 ? user : `${user} ${ownerPid}`;
 }
 
-function lifetimeWords({ lifetime, published }: WatchedObject): string {
-  return published ? lifetime : `${lifetime}, unpublished`;
-}
-
 function objectDetails(object: WatchedObject, { snapshot }: Look): Detail[] {
-  const { name, descriptor, device, heldBytes, leases, createdAtMs } = object;
+  const { descriptor, device, heldBytes, leases, createdAtMs } = object;
   const age = ageWords(snapshot.atMs - createdAtMs);
   return [
-    ["name", name],
+    ["name", nameWords(object)],
     ["what", contentWords(descriptor)],
     ["size", `${sizeWords(heldBytes)} on ${device}, by ${descriptor.mechanism}`],
     ["created", `${age} ago by ${ownerWords(object)}`],
     ["lifetime", lifetimeWords(object)],
     ["sharing", sharingWords(object.sharing)],
     ...(object.hasMemory ? [] : ([["memory", "not brought back yet"]] as const)),
-    ["removal", removalWords(removalOf(object))],
+    [
+      "removal",
+      object.nameless ? "when its last holder closes it" : removalWords(removalOf(object)),
+    ],
     ["leases", String(leases)],
     ...holderDetails(object, snapshot.atMs),
   ];

@@ -26,7 +26,10 @@ export function channelWords(name: string): string {
 }
 
 /** Each process once, the oldest holder first: `a.mjs 41, b.py 42, 3 more`; `nobody`. */
-export function holdersWords({ holders, leases }: WatchedObject): string {
+export function holdersWords({
+  holders,
+  leases,
+}: Pick<WatchedObject, "holders" | "leases">): string {
   if (leases === 0) return "nobody";
   const names = [...new Set(holders.map(processWords))];
   const more = leases - holders.length;

@@ -7,12 +7,13 @@ import type { FittedColumn } from "../terminal/fitted-table.js";
 export interface Look {
   readonly snapshot: Snapshot;
   readonly rates: Rates | undefined;
-  /** The objects of the snapshot by number. */
+  /** The objects of the snapshot by number, those without a name, too. */
   readonly objects: ReadonlyMap<number, WatchedObject>;
 }
 
 export function lookAt(snapshot: Snapshot, rates: Rates | undefined): Look {
-  const objects = new Map(snapshot.objects.map((object) => [object.object, object]));
+  const all = [...snapshot.objects, ...snapshot.nameless];
+  const objects = new Map(all.map((object) => [object.object, object]));
   return { snapshot, rates, objects };
 }
 

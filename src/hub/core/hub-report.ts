@@ -40,6 +40,7 @@ export function hubStatus<Fd>(
     troubles: [...ports.troubles()],
     objects: index.size,
     pinned: index.pinnedCount,
+    nameless: index.nameless.use,
     withoutMemory: index.withoutMemoryCount,
     leases: index.leaseCount,
     limits: [...limitsAbove(account)].reverse(),

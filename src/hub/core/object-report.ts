@@ -1,6 +1,13 @@
 /** Replies about objects and their holders, limited to what fits into one message. */
 import { limits } from "../../base/limits.js";
-import type { HeldObject, Holder, ObjectSummary, ResultOf } from "../../wire/messages.js";
+import type {
+  HeldObject,
+  Holder,
+  ObjectSummary,
+  RequestOf,
+  ResultOf,
+} from "../../wire/messages.js";
+import { placeOf } from "../objects/nameless-objects.js";
 import type { ObjectIndex } from "../objects/object-index.js";
 import { isOwned, type Lease, type SharedObject, unheldSince } from "../objects/shared-object.js";
 import { mayOpen } from "./access.js";
@@ -35,12 +42,22 @@ function withHolders<Fd>(object: SharedObject<Fd>): HeldObject {
   return { ...summarize(object), holders: taken };
 }
 
-/** As many of these objects as fit, and the name after which the next page begins. */
+/** As many objects that this user may see as fit, and the place where the next page begins. */
 export function listPage<Fd>(
-  inOrder: Iterable<SharedObject<Fd>>,
-  holders: boolean,
+  index: ObjectIndex<Fd>,
+  peer: Peer,
+  { after, holders, nameless }: RequestOf<"list">,
 ): ResultOf<"list"> {
-  const { taken, more } = takeFitting(inOrder, holders ? withHolders<Fd> : summarize<Fd>);
+  const entryOf = holders ? withHolders<Fd> : summarize<Fd>;
+  if (nameless) {
+    const { taken, more } = takeFitting(
+      index.nameless.after(peer, after),
+      (object): HeldObject => ({ ...entryOf(object), nameless: true }),
+    );
+    const last = taken.at(-1);
+    return { objects: taken, next: more && last !== undefined ? placeOf(last.object) : null };
+  }
+  const { taken, more } = takeFitting(index.visibleAfter(peer, after), entryOf);
   return { objects: taken, next: more ? (taken.at(-1)?.name ?? null) : null };
 }
 

@@ -156,8 +156,7 @@ export class ObjectRequests<Fd> {
   }
 
   list(session: Session<Fd>, request: RequestOf<"list">): ResultOf<"list"> {
-    const { after, holders = false } = request;
-    return listPage(this.#objects.index.visibleAfter(session.peer, after), holders);
+    return listPage(this.#objects.index, session.peer, request);
   }
 
   /** Returns undefined if it waits. */

@@ -1,11 +1,13 @@
 /** The objects and leases of a hub by number, name and visibility, with the counts for `status`. */
 import type { Peer } from "../core/ports.js";
+import { NamelessObjects } from "./nameless-objects.js";
 import { ObjectChanges } from "./object-changes.js";
 import type { Lease, SharedObject } from "./shared-object.js";
 import { VisibleNames } from "./visible-names.js";
 
 export class ObjectIndex<Fd> {
   readonly changes = new ObjectChanges<Fd>();
+  readonly nameless = new NamelessObjects<Fd>();
   readonly #objects = new Map<number, SharedObject<Fd>>();
   readonly #byName = new Map<string, SharedObject<Fd>>();
   readonly #leases = new Map<number, Lease<Fd>>();
@@ -64,6 +66,7 @@ export class ObjectIndex<Fd> {
     if (object.memory === undefined) this.#withoutMemoryCount += 1;
     if (object.named && object.lifetime === "pinned") this.#pinnedCount += 1;
     if (object.named) this.#byName.set(object.name, object);
+    else this.nameless.add(object);
   }
 
   sortNames(): void {
@@ -72,6 +75,7 @@ export class ObjectIndex<Fd> {
 
   /** Gives the object its name, which is free. */
   name(object: SharedObject<Fd>): void {
+    this.nameless.delete(object);
     object.named = true;
     if (object.lifetime === "pinned") this.#pinnedCount += 1;
     this.#byName.set(object.name, object);
@@ -89,12 +93,14 @@ export class ObjectIndex<Fd> {
     if (object.lifetime === "pinned") this.#pinnedCount -= 1;
     this.#byName.delete(object.name);
     this.#visibleNames.delete(object);
+    if (this.#objects.has(object.id)) this.nameless.add(object);
     this.changes.ended(object);
   }
 
   /** Returns false if the object was deleted before. */
   delete(object: SharedObject<Fd>): boolean {
     if (!this.#objects.delete(object.id)) return false;
+    if (!object.named) this.nameless.delete(object);
     if (object.memory === undefined) this.#withoutMemoryCount -= 1;
     return true;
   }
@@ -121,6 +127,7 @@ export class ObjectIndex<Fd> {
     this.#byName.clear();
     this.#leases.clear();
     this.#visibleNames.clear();
+    this.nameless.clear();
     this.#pinnedCount = this.#withoutMemoryCount = 0;
   }
 }

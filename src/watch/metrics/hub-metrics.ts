@@ -41,6 +41,15 @@ export function hubMetrics(status: Status): Family[] {
     one("objects", "Shared objects.", status.objects),
     one("pinned_objects", "Objects that stay until they are removed.", status.pinned),
     one(
+      "nameless_objects",
+      "Objects that were removed or replaced and that processes still hold.",
+      status.nameless.objects,
+    ),
+    gauge("nameless_memory_bytes", "Memory of the objects without a name.", [
+      { labels: { device: "host" }, value: status.nameless.hostBytes },
+      { labels: { device: "gpu" }, value: status.nameless.deviceBytes },
+    ]),
+    one(
       "objects_without_memory",
       "Objects whose memory no holder has brought back after a crash of the hub.",
       status.withoutMemory,

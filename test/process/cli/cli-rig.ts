@@ -90,8 +90,8 @@ export class CliRig {
     return outcome.stderr;
   }
 
-  join(): Promise<Hub> {
-    return connect({ socket: this.socket, device: "host" });
+  join(program?: string): Promise<Hub> {
+    return connect({ socket: this.socket, device: "host", program });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -4,6 +4,8 @@ import { existsSync } from "node:fs";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { Inspection } from "../../../src/client/hub-options.js";
+import type { HeldObject } from "../../../src/wire/messages.js";
+import { until } from "../../support/until.js";
 import { CliRig } from "./cli-rig.js";
 
 const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
@@ -45,6 +47,44 @@ describe("cuda-ipc ls", () => {
         ["second", true],
       ],
     );
+  });
+
+  it("lists with --all what was replaced or removed and is still held, and who holds it", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join("producer.mjs");
+    await using other = await rig.join("reader.py");
+    using _old = await hub.put("frame", new Uint8Array(5000));
+    using _held = await other.open("frame");
+    using now = await hub.put("frame", new Uint8Array(3), { replace: true });
+    const holder = (program: string) => `${program} ${process.pid}`;
+    assert.doesNotMatch(await rig.ok("ls"), /\(frame\)|HELD BY/);
+    const [titles, ...rows] = (await rig.ok("ls", "--all")).trimEnd().split("\n");
+    assert.match(titles ?? "", / AGE +HELD BY$/);
+    assert.match(rows[0] ?? "", new RegExp(`^frame +.+ held .+ ${holder("producer.mjs")}$`));
+    const held = `${holder("producer.mjs")}, ${holder("reader.py")}`;
+    assert.match(rows[1] ?? "", new RegExp(`^\\(frame\\) .+ host +no name +2 .+ ${held}$`));
+    assert.equal(rows.length, 2);
+    const listed = await rig.json<HeldObject[]>("ls", "--all");
+    assert.deepEqual(
+      listed.map((it) => [it.name, it.nameless, it.holders?.map(({ program }) => program)]),
+      [
+        ["frame", undefined, ["producer.mjs"]],
+        ["frame", true, ["producer.mjs", "reader.py"]],
+      ],
+    );
+    assert.match(
+      await rig.ok("hub", "status"),
+      /\n +1 without a name \(see ls --all\): 8 KiB on the host, 0 bytes on GPUs, held by produ/,
+    );
+    await hub.remove("frame");
+    assert.equal((await rig.json<HeldObject[]>("ls", "--all", "frame")).length, 2);
+    now.close();
+    await until("the removed object has ended", async () => {
+      return (await hub.list({ all: true })).length === 1;
+    });
+    const { objects, nameless } = await rig.json<Record<string, HeldObject[]>>("top");
+    assert.deepEqual([objects?.length, nameless?.length], [0, 1]);
+    assert.match(await rig.ok("top", "--once"), new RegExp(`\\(frame\\) +8 KiB .+ ${held}`));
   });
 
   it("lists the names that are given, and those that match a pattern", async () => {

@@ -105,6 +105,30 @@ describe("HubWatch", () => {
     assert.deepEqual((await watch.snapshot()).objects, []);
   });
 
+  it("has what was replaced and is still held, with its holders and its bytes", async () => {
+    await using testHub = await TestHub.start();
+    await using watch = watchOf(testHub.socket);
+    await using owner = await testHub.connect({ program: "producer.mjs" });
+    await using reader = await testHub.connect({ program: "reader.py" });
+    const values = new Float64Array(8);
+    using _old = await owner.put("frame", values);
+    using _held = await reader.open("frame");
+    using _new = await owner.put("frame", values, { replace: true });
+    const { objects, nameless, clients, devices, hub } = await watch.snapshot();
+    assert.deepEqual(
+      [objects, nameless].map((all) => all.map((it) => [it.name, it.nameless, it.leases])),
+      [[["frame", undefined, 1]], [["frame", true, 2]]],
+    );
+    assert.deepEqual(
+      nameless[0]?.holders.map(({ program }) => program),
+      ["producer.mjs", "reader.py"],
+    );
+    assert.deepEqual(clients[1]?.objects, [nameless[0]?.object]);
+    assert.equal(hub.status?.nameless.objects, 1);
+    assert.equal(hub.status?.nameless.hostBytes, nameless[0]?.heldBytes);
+    assert.equal(devices[0]?.heldBytes, hub.status?.hostBytes);
+  });
+
   it("has rates, sizes and lags of a channel, and keeps nothing of it", async () => {
     await using testHub = await TestHub.start();
     await using watch = watchOf(testHub.socket);

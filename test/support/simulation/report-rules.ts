@@ -4,7 +4,7 @@ import type { RequestOf, ResultOf } from "../../../src/wire/messages.js";
 import { isValidName } from "../../../src/wire/names.js";
 import type { Event } from "./grant-rules.js";
 import { mayOpen } from "./memory-rules.js";
-import type { ModelSession } from "./model.js";
+import type { Model, ModelSession } from "./model.js";
 import { visible } from "./visible-objects.js";
 
 export function inspect(
@@ -30,7 +30,8 @@ export function inspect(
 
 export function list({ model, judge }: Event, session: ModelSession, message: RequestOf<"list">) {
   const { result } = judge.ok(session.connection.id, message.id);
-  const { after } = message;
+  const { after, nameless } = message;
+  if (nameless) return listNameless(model, session, after, result as ResultOf<"list">);
   const names = [...model.names.values()]
     .filter(
       (object) => mayOpen(object, session, "read") && (after === undefined || object.name > after),
@@ -40,6 +41,24 @@ export function list({ model, judge }: Event, session: ModelSession, message: Re
   const found = (result.objects as { name: string }[]).map(({ name }) => name);
   assert.deepEqual(found, names.slice(0, found.length));
   assert.equal(result.next, found.length < names.length ? found.at(-1) : null);
+}
+
+/** The numbers, as texts of one length, are in the order of the objects. */
+function listNameless(
+  model: Model,
+  session: ModelSession,
+  after: string | undefined,
+  { objects, next }: ResultOf<"list">,
+): void {
+  const place = (object: number) => String(object).padStart(16, "0");
+  const wanted = [...model.objects.values()]
+    .filter((object) => !object.named && mayOpen(object, session, "read"))
+    .filter(({ id }) => after === undefined || place(id) > after)
+    .sort((one, other) => one.id - other.id)
+    .map(({ id, name, leases, published }) => [id, name, leases.size, published, true]);
+  const found = objects.map((it) => [it.object, it.name, it.leases, it.published, it.nameless]);
+  assert.deepEqual(found, wanted.slice(0, found.length));
+  assert.equal(next, found.length < wanted.length ? place(objects.at(-1)?.object ?? 0) : null);
 }
 
 /** A client that applies all changes knows what a new list would say. */
@@ -98,6 +117,14 @@ export function status(
 ) {
   const { result } = judge.ok(session.connection.id, message.id);
   const { used } = model.hub;
+  const nameless = [...model.objects.values()].filter(({ named }) => !named);
+  const sum = (field: "hostBytes" | "deviceBytes") =>
+    nameless.reduce((bytes, { uses }) => bytes + (uses[field] ?? 0), 0);
+  assert.deepEqual(result.nameless, {
+    objects: nameless.length,
+    hostBytes: sum("hostBytes"),
+    deviceBytes: sum("deviceBytes"),
+  });
   const wanted = {
     clients: model.attached,
     detached: model.connections.size - model.attached,

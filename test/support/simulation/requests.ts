@@ -122,7 +122,13 @@ function other(client: Client, around: Surroundings): Request {
   const id = client.nextId();
   const dice = random.below(100);
   if (dice < 10)
-    return { ...head, id, op: "list", ...(random.chance(0.5) ? { after: name(around) } : {}) };
+    return {
+      ...head,
+      id,
+      op: "list",
+      ...(random.chance(0.5) ? { after: name(around) } : {}),
+      ...(random.chance(0.3) ? { nameless: true } : {}),
+    };
   if (dice < 20)
     return {
       ...head,

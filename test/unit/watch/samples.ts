@@ -101,6 +101,7 @@ export function snapshotOf(changes: Partial<Snapshot> = {}): Snapshot {
     devices: [],
     gpusUnknown: undefined,
     objects: [],
+    nameless: [],
     clients: [],
     channels: [],
     services: [],

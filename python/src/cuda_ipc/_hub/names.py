@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._deadline import Deadline
 from .._descriptors import check_name
 from .._waiting import async_form
 from ..errors import CudaIpcError
@@ -12,24 +13,35 @@ from .session import Session
 
 
 class HubNames(Session):
-    def list(self, timeout: float | None = REQUEST_S, *, prefix: str = "") -> list[ObjectInfo]:
+    def list(
+        self, timeout: float | None = REQUEST_S, *, prefix: str = "", all: bool = False
+    ) -> list[ObjectInfo]:
         """All objects that this user can open, in the order of their names.
 
-        With `prefix`, those alone whose names begin with it. Raises INVALID_NAME, TIMEOUT.
+        With `prefix`, those alone whose names begin with it. With `all`, objects follow that have
+        lost their name and are still held (`nameless`), and each one has its `holders`. Raises
+        INVALID_NAME, TIMEOUT.
         """
         deadline = self._begin("list what is shared", timeout)
         if prefix:
             check_name(prefix)
-        found: list[ObjectInfo] = []
         # WHY without its last letter: a page begins after a name, and the prefix may be one itself.
-        after = prefix[:-1]
+        found = self._pages({"holders": True} if all else {}, prefix, prefix[:-1], deadline)
+        if all:
+            found += self._pages({"holders": True, "nameless": True}, "", "", deadline)
+        return [info for info in found if info.name.startswith(prefix)]
+
+    def _pages(
+        self, fields: dict[str, Any], prefix: str, after: str, deadline: Deadline
+    ) -> _ObjectList:
+        found: _ObjectList = []
         while True:
-            page = self._link.request("list", {"after": after} if after else {}, deadline)
-            entries = [ObjectInfo(entry) for entry in page["objects"]]
-            found += [info for info in entries if info.name.startswith(prefix)]
-            last = entries[-1].name if entries else ""
+            asked = {**fields, "after": after} if after else fields
+            page = self._link.request("list", asked, deadline)
+            found += [ObjectInfo(entry) for entry in page["objects"]]
+            last = found[-1].name if found else ""
             following = page["next"]
-            if following is None or (last > prefix and not last.startswith(prefix)):
+            if following is None or (prefix and last > prefix and not last.startswith(prefix)):
                 return found
             # The same page again and again would fill this process's memory until the deadline.
             if following <= after:
@@ -90,5 +102,6 @@ class HubNames(Session):
     stop_async = async_form(stop)
 
 
-#: WHY a name of its own: inside the class, `list` is the method.
+#: WHY names of their own: inside the class, `list` is the method.
 _HolderList = list[Holder]
+_ObjectList = list[ObjectInfo]

@@ -2,15 +2,17 @@
 import { byId, element } from "./elements.js";
 import { drawDevices, onChosen } from "./map.js";
 import { drawUnpressed } from "./presses.js";
-import { ageWords, objects, state, tabs } from "./tables.js";
+import { ageWords, objects, sizeWords, state, tabs } from "./tables.js";
 
 const ROW_PX = 26;
 
-function hubWords({ answers, reason, socket, successors, sinceMs }) {
+function hubWords({ answers, reason, socket, successors, sinceMs, nameless }) {
   if (!answers)
     return `The hub does not answer for ${ageWords(sinceMs)}: ${reason}. Shown is what was known.`;
   const next = successors === 0 ? "" : `, after ${successors} restart${successors > 1 ? "s" : ""}`;
-  return `Hub at ${socket}${next}`;
+  const { objects: count, bytes } = nameless;
+  const held = count === 0 ? "" : `, and ${sizeWords(bytes)} held without a name`;
+  return `Hub at ${socket}${next}${held}`;
 }
 
 function drawHub() {

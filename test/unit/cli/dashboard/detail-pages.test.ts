@@ -5,7 +5,7 @@ import { LookHistory } from "../../../../src/cli/dashboard/look-history.js";
 import { recordLook } from "../../../../src/cli/dashboard/recorded-looks.js";
 import { type Look, lookAt } from "../../../../src/cli/top/view.js";
 import { ratesBetween } from "../../../../src/watch/rates.js";
-import type { Snapshot } from "../../../../src/watch/snapshot.js";
+import type { Snapshot, WatchedObject } from "../../../../src/watch/snapshot.js";
 import { snapshotOf, watchedChannel, watchedClient, watchedObject } from "../../watch/samples.js";
 
 /** A channel at the moment, whose reader has this session. */
@@ -141,10 +141,10 @@ describe("detailPage", () => {
 
   it("names the workers and clients of a service once each", () => {
     const holder = { pid: 7, access: "owner", sinceMs: 1 } as const;
-    const holders = [
+    const holders: WatchedObject["holders"] = [
       { ...holder, program: "worker.py", role: "writer", session: 3 },
       { ...holder, program: "web.mjs", access: "read", role: "reader", place: 0, session: 4 },
-    ] as const;
+    ];
     const objects = [5, 6, 8].map((object) =>
       watchedObject({ object, holders: object === 8 ? holders.slice(0, 1) : holders }),
     );

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { privatePolicy } from "../../../../src/hub/limits/policy.js";
 import { replay } from "../../../../src/hub/restart/hub-records.js";
-import type { Replace } from "../../../../src/wire/messages.js";
+import type { Replace, ResultOf } from "../../../../src/wire/messages.js";
 import { CoreRig, HUB_UID, peerOf } from "../../../support/core-rig.js";
 import { hostArray, timelineDescriptor } from "../../../support/messages.js";
 import { create, names, published, READ, READ_NOW } from "./core-requests.js";
@@ -177,5 +177,92 @@ describe("NAME_TAKEN", () => {
     published(rig, 2, "frame");
     const message = taken(rig, 1);
     assert.match(message, /an array of another user, number \d+, has this name/);
+  });
+});
+
+describe("list of objects without a name", () => {
+  const nameless = (rig: CoreRig, client: number, fields: object = {}) =>
+    rig.result(client, "list", { nameless: true, ...fields }) as unknown as ResultOf<"list">;
+  const shown = ({ objects }: ResultOf<"list">) =>
+    objects.map((it) => [it.object, it.name, it.published, it.leases, it.nameless]);
+  const use = (rig: CoreRig) => rig.result(2, "status", {}).nameless;
+  const bytesOf = (count: number) => ({
+    objects: count,
+    hostBytes: count * hostArray.allocationByteLength,
+    deviceBytes: 0,
+  });
+
+  it("has what was replaced or removed and is still held, and what has no name yet", () => {
+    const rig = rigOf(1, 2);
+    assert.deepEqual([shown(nameless(rig, 1)), use(rig)], [[], bytesOf(0)]);
+    const replaced = published(rig, 1, "frame");
+    const object = hidden(rig, 1);
+    assert.deepEqual(shown(nameless(rig, 1)), [[object, "frame", false, 1, true]]);
+    rig.result(1, "publish", { object });
+    assert.deepEqual(shown(nameless(rig, 1)), [[replaced.object, "frame", true, 1, true]]);
+    const { lease } = rig.result(2, "open", { name: "frame", ...READ_NOW });
+    rig.result(1, "remove", { name: "frame" });
+    assert.deepEqual(shown(nameless(rig, 1)), [
+      [replaced.object, "frame", true, 1, true],
+      [object, "frame", true, 2, true],
+    ]);
+    assert.deepEqual([names(rig, 1), use(rig)], [[], bytesOf(2)]);
+    const [, last] = nameless(rig, 1, { holders: true }).objects;
+    assert.deepEqual(
+      last?.holders?.map(({ program, access }) => [program, access]),
+      [
+        ["program-1", "owner"],
+        ["program-2", "read"],
+      ],
+    );
+    rig.core.processEnded(1);
+    assert.deepEqual(shown(nameless(rig, 2)), [[object, "frame", true, 1, true]]);
+    rig.result(2, "release", { lease: lease as number });
+    assert.deepEqual([shown(nameless(rig, 2)), use(rig)], [[], bytesOf(0)]);
+  });
+
+  it("goes on after the last object of a page", () => {
+    const rig = rigOf(1);
+    for (let count = 0; count < 300; count += 1) hidden(rig, 1, "any");
+    const found: number[] = [];
+    let pages = 0;
+    for (let after: string | null | undefined; after !== null; pages += 1) {
+      const page = nameless(rig, 1, after === undefined ? {} : { after });
+      found.push(...page.objects.map(({ object }) => object));
+      after = page.next;
+    }
+    assert.equal(new Set(found).size, 300);
+    assert.deepEqual(
+      found,
+      [...found].sort((one, other) => one - other),
+    );
+    assert.ok(pages > 1);
+  });
+
+  it("shows each user only objects that it could have opened", () => {
+    const rig = rigOf(1);
+    rig.greeted(2, "other", peerOf(2, { uid: HUB_UID + 1 }));
+    const sharing = { with: "all", access: "read" } as const;
+    const shared = rig.result(1, "create", { ...newArray(true), sharing }, [rig.fd()]);
+    hidden(rig, 1);
+    assert.equal(nameless(rig, 1).objects.length, 2);
+    assert.deepEqual(
+      nameless(rig, 2).objects.map(({ object }) => object),
+      [shared.object],
+    );
+  });
+
+  it("is the same after a restart of the hub", () => {
+    const rig = rigOf(1, 2);
+    const replaced = published(rig, 1, "frame");
+    rig.result(1, "publish", { object: hidden(rig, 1) });
+    const next = new CoreRig(SERVING_ALL, 1000);
+    const state = replay(rig.records);
+    const connections = [...state.sessions.values()].map((session, index) => {
+      return { id: -1 - index, peer: session, session };
+    });
+    next.core.inherit({ state, connections, memory: new Map() });
+    next.greeted(3);
+    assert.deepEqual(shown(nameless(next, 3)), [[replaced.object, "frame", true, 1, true]]);
   });
 });
