@@ -6,6 +6,7 @@ import contextlib
 import gc
 
 import pytest
+from conftest import until
 
 import cuda_ipc
 
@@ -52,6 +53,35 @@ def test_put_in_a_loop_leaves_one_object(hub, pinned):
         kept = hub.put("x", numpy.full(3, step), replace=True, pinned=pinned)
     assert objects(hub) == 1
     assert kept.tolist() == [4, 4, 4]
+
+
+def test_shared_tensors_in_a_loop_leave_one_object_and_its_memory(hub, connect):
+    torch = pytest.importorskip("torch")
+    from cuda_ipc import _shareable
+
+    def share(step: int) -> None:
+        tensor = cuda_ipc.torch.empty(100, dtype=torch.int32)
+        tensor[:] = step
+        assert not hub.share("x", tensor, replace=True).copied
+
+    def kept() -> int:
+        gc.collect()
+        return len(_shareable._own) - before
+
+    gc.collect()
+    before = len(_shareable._own)
+    reader = connect()
+    share(0)
+    with reader.open("x") as old:
+        for step in range(1, 5):
+            share(step)
+        until("two objects are left", lambda: (objects(hub), kept()) == (2, 2))
+        assert old.tolist() == [0] * 100
+        with reader.open("x") as now:
+            assert now.tolist() == [4] * 100
+    until("one object is left", lambda: (objects(hub), kept()) == (1, 1))
+    hub.remove("x")
+    until("no object is left", lambda: (objects(hub), kept()) == (0, 0))
 
 
 def test_bundles_in_a_loop_leave_one_object(hub):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ._fds import SharedFds
 
 if TYPE_CHECKING:
-    from ._legacy import OwnedMemory
+    from ._legacy import OwnedMemory, SharedMemory
     from ._link import Link
 
 #: Leases that can bring the most descriptors are restored first.
@@ -36,6 +36,7 @@ class HeldLease:
         "pinned",
         "replaces",
         "role",
+        "shared",
     )
 
     def __init__(
@@ -68,9 +69,12 @@ class HeldLease:
         # Channels, timelines and shared tensors of this process are kept here until they are
         # closed. Otherwise they would end as soon as the program lets go of the handle.
         self.created: object = None
-        # Memory of this process that only it keeps alive. It stays until no other process has a
-        # lease: the hub is asked for that once, when this lease is released.
-        self.owned: OwnedMemory | None = None
+        # The array of a framework that is shared without a copy.
+        self.shared: object = None
+        # Memory of this process that only it keeps alive, or that others must not see changed. It
+        # stays until no other process has a lease: the hub is asked for that once, when this lease
+        # is released.
+        self.owned: OwnedMemory | SharedMemory | None = None
         self.is_drained = False
         # The lease of such memory of another process ends with its mapping.
         self.lasts_with_memory = False
@@ -93,8 +97,19 @@ class HeldLease:
         self.lasts_with_memory = False
         self._link.release(self)
 
+    def unname(self) -> None:
+        """Its object has lost its name. Nothing keeps it but the program and other processes."""
+        if self.shared is None:
+            return
+        from ._legacy import SharedMemory
+
+        # WHY: others read the old values until they close it, and the framework would reuse them.
+        if self.owned is None:
+            self.owned = SharedMemory(self.shared)
+        self.shared = self.created = None
+
     def lose(self) -> None:
-        self.created = None
+        self.created = self.shared = None
         if self.owned is not None:
             self.owned.end()
             self.owned = None

@@ -54,6 +54,16 @@ class OwnedMemory:
             self.memory = None
 
 
+class SharedMemory:
+    """Keeps an array of a framework whose name is gone, until nobody else reads it."""
+
+    def __init__(self, array: object) -> None:
+        self._array: object = array
+
+    def end(self) -> None:
+        self._array = None
+
+
 class LentMemory:
     """Memory of another process. Its lease lasts as long as something here refers to it."""
 

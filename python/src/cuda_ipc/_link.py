@@ -24,7 +24,7 @@ from ._protocol import DEFAULT_MS_GOODBYE
 from .errors import CudaIpcError
 
 if TYPE_CHECKING:
-    from ._legacy import OwnedMemory
+    from ._legacy import OwnedMemory, SharedMemory
 
 #: Requests that concern one hub alone, and are not asked again.
 _NOT_REPEATED = ("stop", "restart")
@@ -103,14 +103,14 @@ class Link(LinkThread):
                 self._changed.notify_all()
             connection = self._connection if self._ready else None
         if drains:
-            held.created = None
+            held.created = held.shared = None
             if connection is not None and self.ended is None:
                 self._drain(connection, held)
             return
         # Without a connection nothing is sent: the next one does not name the lease.
         if connection is not None and self.ended is None:
             connection.post("release", {"lease": held.lease})
-        held.created = None
+        held.created = held.shared = None
         held.fds.close()
 
     def has_named(self, held: HeldLease) -> None:
@@ -122,8 +122,11 @@ class Link(LinkThread):
     def has_unnamed(self, name: str) -> None:
         """This client's object of this name has lost it, and ends if the program has let go."""
         earlier = self._named.pop(name, None)
-        if earlier is not None and earlier.dropped:
+        if earlier is None:
+            return
+        if earlier.dropped:
             self.release(earlier)
+        earlier.unname()
 
     def discard(self, held: HeldLease) -> None:
         """Takes the name of a new pinned object away, which its lease does not.
@@ -266,7 +269,7 @@ class Link(LinkThread):
 
 
 #: Memory that others may still have open. It stays until the process ends.
-_left_to_the_end: list[OwnedMemory] = []
+_left_to_the_end: list[OwnedMemory | SharedMemory] = []
 
 
 def _is_memory_in_use(held: HeldLease) -> bool:

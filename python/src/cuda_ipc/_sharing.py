@@ -28,8 +28,8 @@ class SharedTensor(SharedArray):
     """An array of a framework that has a name.
 
     Without a copy its memory keeps the framework's array until `close()`, so that nobody else gets
-    that memory. With the mechanism "legacy" it does so until no other process has it open, either.
-    What is written to that array, others see.
+    that memory. With the mechanism "legacy", or once it has lost its name, it does so until no
+    other process has it open, either. What is written to that array, others see.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ def share(
         )
     finally:
         fds.close()
-    held.owned = owned
+    held.owned, held.shared = owned, exported.memory
     mechanism = str(descriptor["mechanism"])
     made = SharedTensor(hub._link, name, held, exported.memory, layout, mechanism, None)
     return _published(hub, made, held, deadline)
