@@ -5,7 +5,7 @@ import { type Command, Option } from "commander";
 import type { DType } from "../../array/dtype.js";
 import { CudaIpcError, hasCode } from "../../base/errors.js";
 import type { Hub } from "../../client/hub.js";
-import type { CreateOptions, Loaded } from "../../client/hub-options.js";
+import type { CreateOptions, Inspection, Loaded } from "../../client/hub-options.js";
 import type { FileFormat } from "../../files/file-format.js";
 import { detectSourceFormat } from "../../files/load-source.js";
 import {
@@ -115,18 +115,30 @@ async function put(
   }
 }
 
+const contentNoun = {
+  array: "an array",
+  bundle: "a bundle",
+  channel: "a channel",
+  timeline: "a timeline",
+} as const;
+
 /** Asked before the file is read, to fail early. The hub decides when the name is created. */
 async function nameIsTaken(hub: Hub, name: string, replace: boolean): Promise<boolean> {
+  let found: Inspection;
   try {
-    await hub.inspect(name);
+    found = await hub.inspect(name);
   } catch (error) {
     if (hasCode(error, "NOT_FOUND")) return false;
     throw error;
   }
   if (replace) return true;
+  const { object, holders } = found;
+  const what = contentNoun[object.descriptor.content.kind];
+  const owner = holders.find(({ access }) => access === "owner");
+  const by = owner === undefined ? "" : `, created by process ${owner.pid} (${owner.program})`;
   throw new CudaIpcError(
     "NAME_TAKEN",
-    `Cannot put "${name}": the name is in use. Pass --replace to replace it`,
+    `Cannot put "${name}": ${what}, number ${object.object}, has this name${by}`,
   );
 }
 

@@ -118,6 +118,11 @@ const hints: readonly Hint[] = [
   },
   {
     code: "NAME_TAKEN",
+    message: /^Cannot (put|load) /,
+    hint: "Replace it with --replace, or choose another name.",
+  },
+  {
+    code: "NAME_TAKEN",
     message: /^Cannot (meet|offer memory) at /,
     hint: "Use another path, or end the process that has this one.",
   },

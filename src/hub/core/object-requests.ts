@@ -151,6 +151,7 @@ export class ObjectRequests<Fd> {
       const found = "it was used since it was listed";
       throw new CudaIpcError("IN_USE", `Cannot remove "${object.name}": ${found}`);
     }
+    object.removedBy = { peer: session.peer, program: session.program };
     this.#objects.remove(object);
     return {};
   }

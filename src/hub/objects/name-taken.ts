@@ -57,7 +57,16 @@ export function checkMayPublish<Fd>(
     return;
   }
   if (found !== undefined) throw nameTaken(`publish "${name}"`, found, peer);
-  throw new CudaIpcError("NOT_FOUND", `Cannot publish "${name}": its name was removed meanwhile`);
+  const by = removerOf(object, peer);
+  throw new CudaIpcError("NOT_FOUND", `Cannot publish "${name}": its name was removed${by}`);
+}
+
+/** A user must not learn which program another user runs. */
+function removerOf<Fd>({ removedBy }: SharedObject<Fd>, peer: Peer): string {
+  if (removedBy === undefined) return " meanwhile";
+  const { uid, pid } = removedBy.peer;
+  if (uid !== peer.uid) return ` meanwhile by user ${uid}`;
+  return ` meanwhile by process ${pid} (${removedBy.program})`;
 }
 
 /** Users who may not open an object must not learn which program another user runs. */

@@ -42,6 +42,8 @@ export interface SharedObject<Fd> extends Omit<ObjectRecord, "t"> {
    * replaces another one is published.
    */
   named: boolean;
+  /** Who removed its name, since this hub runs. */
+  removedBy?: Pick<Session<Fd>, "peer" | "program"> | undefined;
   /** The position of its latest change (object-changes.ts). */
   changedAt: number;
   /** When its last lease ended, in Unix milliseconds. Counts only while it has none. */

@@ -132,7 +132,15 @@ describe("cuda-ipc put and get of .npy", () => {
     await writeFile(rig.path("b.npy"), npyFile("int8", [10], 10));
     await writeFile(rig.path("bad.npy"), "no numpy");
     await rig.ok("put", "x", "a.npy");
-    await rig.fails("NAME_TAKEN", "put", "x", "b.npy");
+    const taken = await rig.fails("NAME_TAKEN", "put", "x", "b.npy");
+    assert.match(taken, /Cannot put "x": an array, number \d+, has this name\./);
+    assert.match(taken, /\n {2}hint: Replace it with --replace, or choose another name\.\n$/);
+    await using hub = await rig.join("producer.mjs");
+    using _held = await hub.put("held", new Uint8Array(1));
+    assert.match(
+      await rig.fails("NAME_TAKEN", "put", "held", "b.npy"),
+      new RegExp(`has this name, created by process ${process.pid} \\(producer\\.mjs\\)\\.`),
+    );
     await rig.fails("INVALID_DEVICE", "put", "x", "b.npy", "--device", "gpu");
     await rig.fails("INVALID_FILE", "put", "x", "bad.npy", "--replace");
     assert.match(await rig.ok("inspect", "x"), /^x: float32\[24\]\n/);

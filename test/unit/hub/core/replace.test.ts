@@ -146,7 +146,15 @@ describe("publish", () => {
     rig.result(2, "remove", { name: "frame" });
     const { code, message } = refusal(rig, 1, object);
     assert.equal(code, "NOT_FOUND");
-    assert.match(message, /its name was removed meanwhile/);
+    assert.match(message, /its name was removed meanwhile by process 1002 \(program-2\)$/);
+  });
+
+  it("names no program if another user removed the name", () => {
+    const rig = rigOf(1);
+    rig.greeted(2, "secret", peerOf(2, { uid: 0, gid: 0 }));
+    const { object } = create(rig, 1, "frame");
+    rig.result(2, "remove", { name: "frame" });
+    assert.match(refusal(rig, 1, object).message, /its name was removed meanwhile by user 0$/);
   });
 });
 
