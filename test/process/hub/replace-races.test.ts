@@ -2,10 +2,14 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { describe, it } from "node:test";
 import { Worker } from "node:worker_threads";
+import type { Hub } from "../../../src/client/hub.js";
+import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestHub } from "../../support/test-hub.js";
+import { until } from "../../support/until.js";
 
 const ARRAY = { dtype: "uint8", shape: [1] } as const;
+const REPLACES = new URL("./actors/replaces.js", import.meta.url);
 const CLIENT = new URL("../../../src/index.js", import.meta.url).href;
 
 describe("replace beside others", () => {
@@ -80,4 +84,41 @@ describe("replace beside others", () => {
     const names = (await hub.list()).map(({ name }) => name);
     assert.deepEqual(names, ["array", "bundle", "channel", "timeline"]);
   });
+
+  for (const last of ["create", "write", "publish", "put"]) {
+    it(`leaves the name whole if its publisher is killed after ${last}`, async () => {
+      await using testHub = await TestHub.start();
+      await using hub = await testHub.connect();
+      const old = await hub.put("x", new Uint8Array(100_000), { lifetime: "pinned" });
+      for (const isHeld of [true, false, false]) {
+        if (!isHeld) old.close();
+        await using publisher = new Actor(REPLACES, { args: [testHub.socket, last] });
+        await publisher.says();
+        publisher.kill("SIGKILL");
+        const wasWhole = await whole(hub);
+        await publisher.exited();
+        await until("the hub has noticed", async () => {
+          const { clients, detached } = await hub.status();
+          return clients === 1 && detached === 0;
+        });
+        const isNew = (await whole(hub)) > 0;
+        assert.ok(wasWhole === 0 || isNew, "the old values do not come back");
+        if (last !== "put") assert.equal(isNew, last === "publish");
+      }
+      const { objects, nameless } = await hub.status();
+      assert.deepEqual([objects, nameless.objects], [1, 0]);
+    });
+  }
 });
+
+/** The value of all elements of "x", which opens at once. */
+async function whole(hub: Hub): Promise<number> {
+  using opened = await hub.open("x", { wait: false, dtype: "uint8" });
+  const values = await opened.read();
+  const [first = 0] = values;
+  assert.ok(
+    values.every((value) => value === first),
+    "its values are of one object",
+  );
+  return first;
+}
