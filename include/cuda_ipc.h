@@ -77,12 +77,21 @@ typedef struct cuda_ipc_array {
   struct cuda_ipc_lease *lease;
 } cuda_ipc_array;
 
+/* From what a new object takes its name over when it is published. That object then stays for its
+ * holders. */
+enum {
+  CUDA_IPC_REPLACE_NONE,      /* NAME_TAKEN if the name is in use */
+  CUDA_IPC_REPLACE_SAME_KIND, /* an object of the same kind */
+  CUDA_IPC_REPLACE_ANY,
+};
+
 typedef struct cuda_ipc_create_options {
   const char *dtype; /* "float32", ...: CUDA_IPC_DTYPES */
   int rank;
   const int64_t *shape;
   const char *device; /* NULL or "host"; "cuda:N" */
   bool pinned;        /* stays until it is removed, also without a holder */
+  int replace;        /* CUDA_IPC_REPLACE_... */
 } cuda_ipc_create_options;
 
 /* Makes a row-major array. Nobody can open it before `cuda_ipc_publish`. */
@@ -144,6 +153,7 @@ typedef struct cuda_ipc_bundle_options {
   size_t metadata_count;
   const char *device; /* NULL or "host"; "cuda:N" */
   bool pinned;        /* stays until it is removed, also without a holder */
+  int replace;        /* CUDA_IPC_REPLACE_... */
 } cuda_ipc_bundle_options;
 
 /* Makes row-major arrays. Write each by cuda_ipc_copy_to or `data`, and then publish them all. */
@@ -222,6 +232,7 @@ typedef struct cuda_ipc_channel_options {
   uint32_t when_full;        /* CUDA_IPC_WHEN_FULL_... */
   uint32_t when_writer_gone; /* CUDA_IPC_WHEN_WRITER_GONE_... */
   const char *device;        /* of the slots: NULL or "host"; "cuda:N" */
+  int replace;               /* CUDA_IPC_REPLACE_... */
 } cuda_ipc_channel_options;
 
 typedef struct cuda_ipc_slot {

@@ -1172,11 +1172,13 @@ static void add_device(cuda_ipc_hub *hub, const struct location *location) {
       (long long)location->byte_length, (long long)location->allocation);
 }
 
-static void begin_create(cuda_ipc_hub *hub, const char *name, bool pinned,
+static void begin_create(cuda_ipc_hub *hub, const char *name, bool pinned, int replace,
                          const struct location *location) {
   begin(hub, "create");
   add(&hub->sent, ",\"name\":");
   add_string(&hub->sent, name);
+  if (replace != CUDA_IPC_REPLACE_NONE)
+    add(&hub->sent, ",\"replace\":%s", replace == CUDA_IPC_REPLACE_ANY ? "\"any\"" : "true");
   add(&hub->sent, ",\"lifetime\":\"%s\",\"descriptor\":{\"version\":1,",
       pinned ? "pinned" : "held");
   add_device(hub, location);
@@ -1321,7 +1323,7 @@ cuda_ipc_array *cuda_ipc_create(cuda_ipc_hub *hub, const char *name,
   location.byte_length = array->element_count * array->item_bytes;
   if (create_memory(&memory, &location, options->device, &fd, name, error) != 0)
     return free_array(array), NULL;
-  begin_create(hub, name, options->pinned, &location);
+  begin_create(hub, name, options->pinned, options->replace, &location);
   add(&hub->sent, "{\"kind\":\"array\",\"array\":{");
   add_layout(&hub->sent, &array->layout, 0);
   add(&hub->sent, "}}");
@@ -1703,7 +1705,7 @@ static int share_bundle(cuda_ipc_hub *hub, cuda_ipc_bundle *bundle, const char *
   struct memory memory;
   int fds[2] = {-1, index};
   if (create_memory(&memory, &location, options->device, &fds[0], name, error) != 0) return -1;
-  begin_create(hub, name, options->pinned, &location);
+  begin_create(hub, name, options->pinned, options->replace, &location);
   add(&hub->sent, "{\"kind\":\"bundle\",\"arrayCount\":%zu,\"indexByteLength\":%zu}",
       bundle->count, index_bytes);
   int status = finish_create(hub, name, fds, 2, bundle->lease, error);
@@ -1789,7 +1791,7 @@ static cuda_ipc_timeline *create_timeline(cuda_ipc_hub *hub, const char *name, b
   cuda_ipc_timeline *timeline = calloc(1, sizeof *timeline);
   if (timeline == NULL) return fail(error, "OUT_OF_MEMORY", "No memory for a timeline"), NULL;
   if (create_memory(&memory, &location, NULL, &fd, name, error) != 0) return free(timeline), NULL;
-  begin_create(hub, name, awaits_owner, &location);
+  begin_create(hub, name, awaits_owner, CUDA_IPC_REPLACE_NONE, &location);
   add(&hub->sent, "{\"kind\":\"timeline\",\"byteOffset\":0%s}",
       awaits_owner ? ",\"whenOwnerGone\":\"wait\"" : "");
   int status = finish_create(hub, name, &fd, 1, &timeline->lease, error);
@@ -2197,7 +2199,7 @@ cuda_ipc_writer *cuda_ipc_writer_create(cuda_ipc_hub *hub, const char *name,
     return free(writer), NULL;
   int status = create_words(writer, name, fds, error);
   if (status == 0) {
-    begin_create(hub, name, false, &location);
+    begin_create(hub, name, false, options->replace, &location);
     add(&hub->sent, "{\"kind\":\"channel\",\"dtype\":\"%s\"", ring->message.layout.dtype);
     add_shape(&hub->sent, "shape", ring->message.layout.shape, ring->message.layout.rank);
     add(&hub->sent, ",\"slots\":%lld,\"readersMax\":%u,\"slotBytes\":%lld,\"slotStride\":%lld,"

@@ -57,6 +57,26 @@ describe("the client in C", { skip }, () => {
     await reader.finish();
   });
 
+  it("replaces an array, and another kind only if it is asked to", async () => {
+    using old = await hub.put("c:replaced", Uint8Array.of(1));
+    await using same = peer("replaces", "c:replaced", "same", "2");
+    assert.equal(await same.said(), "published");
+    await same.finish();
+    using opened = await hub.open("c:replaced", { wait: false });
+    assert.deepEqual([await opened.read(), await old.read()], [Uint8Array.of(2), Uint8Array.of(1)]);
+    await hub.remove("c:replaced");
+    using _timeline = await hub.createTimeline("c:replaced");
+    await using other = peer("replaces", "c:replaced", "same", "3");
+    assert.equal(await other.said(), "WRONG_KIND");
+    await other.finish();
+    await using any = peer("replaces", "c:replaced", "any", "4");
+    assert.equal(await any.said(), "published");
+    await any.finish();
+    using last = await hub.open("c:replaced", { wait: false });
+    assert.deepEqual(await last.read(), Uint8Array.of(4));
+    await hub.remove("c:replaced");
+  });
+
   it("makes arrays of each dtype, and sees what others write", async () => {
     for (const { dtype, shape, values } of samples) {
       const name = `c:${dtype}`;

@@ -44,6 +44,26 @@ static void makes(cuda_ipc_hub *hub, int count, char **arguments) {
   cuda_ipc_array_close(array);
 }
 
+/* Replaces arrays of one byte, by "same" or "any" kind. Says the errors. */
+static void replaces(cuda_ipc_hub *hub, int count, char **arguments) {
+  int64_t shape[1] = {1};
+  bool any = strcmp(arguments[1], "any") == 0;
+  int replace = any ? CUDA_IPC_REPLACE_ANY : CUDA_IPC_REPLACE_SAME_KIND;
+  cuda_ipc_create_options options = {
+      .dtype = "uint8", .rank = 1, .shape = shape, .pinned = true, .replace = replace};
+  unsigned char value = (unsigned char)atoi(arguments[2]);
+  (void)count;
+  cuda_ipc_array *array = cuda_ipc_create(hub, arguments[0], &options, &error);
+  if (array == NULL) {
+    say(error.code);
+    return;
+  }
+  CHECK(cuda_ipc_copy_to(array, &value, 1, &error) == 0);
+  CHECK(cuda_ipc_publish(array, &error) == 0);
+  cuda_ipc_array_close(array);
+  say("published");
+}
+
 static bool print_name(void *context, const cuda_ipc_entry *entry) {
   int *count = context;
   printf("%s\"%s\"", (*count)++ == 0 ? "" : ",", entry->name);
@@ -117,6 +137,7 @@ const struct command array_commands[] = {
     {"reads", 1, reads},
     {"refuses", 1, refuses},
     {"makes", 3, makes},
+    {"replaces", 3, replaces},
     {"lists", 0, lists},
     {"ticks", 1, ticks},
     {"awaits", 3, awaits},
