@@ -217,8 +217,8 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Lists all objects in order of their names, or those whose names begin with `prefix`. With `all`,
-   * objects follow that have lost their name (`nameless`), and each entry has its `holders`.
+   * Lists all objects in order of their names, or those whose names begin with `prefix`. With
+   * `all`, objects without a name (`nameless`) follow, and each entry has its `holders`.
    */
   async list(
     options: WaitOptions & {
