@@ -24,7 +24,8 @@ import { AdaptiveSpin } from "./hot/adaptive-spin.js";
 import { FairTurns } from "./hot/fair-turns.js";
 import { MessageReadiness } from "./message-readiness.js";
 import { OrderedTimeline } from "./ordered-timeline.js";
-import { type ReceivedSlot, SlotReturns } from "./received-slot.js";
+import type { ReceivedSlot } from "./received-slot.js";
+import { SlotReturns } from "./slot-returns.js";
 import { readableOf, type StreamedMessage } from "./web-streams.js";
 
 const SPIN_MS = 0.02;
@@ -47,7 +48,7 @@ export class ChannelReader<D extends DType = DType> {
   /** Taken, but its GPU data is not ready yet. */
   #pending: TakenMessage | undefined;
   /** Explains a TIMEOUT of `next()`. */
-  readonly #why = () => (this.#open ? this.#whyEmpty() : undefined);
+  readonly #why = () => (this.#open ? this.#returns.whyEmpty(this.#pending) : undefined);
   #isAwaited = false;
   #isOrphaned = false;
   #open = true;
@@ -83,6 +84,7 @@ export class ChannelReader<D extends DType = DType> {
     this.#returns = new SlotReturns(this.#ring, this.#done, {
       label,
       control: words,
+      memory: parts.memory,
       stream: this.stream,
       onRefused: () => this.#wakeUp(),
     });
@@ -174,6 +176,7 @@ export class ChannelReader<D extends DType = DType> {
     try {
       const pause = this.#turns.turn();
       if (pause !== undefined) await pause;
+      if (!this.#ring.mayHoldMore) await this.#returns.collect();
       const slot = this.tryNext() ?? this.#spin.until(() => this.tryNext(), options.timeoutMs);
       if (slot !== undefined) return slot;
       // WHY in this function: each async function in between delays the wake-up.
@@ -181,6 +184,7 @@ export class ChannelReader<D extends DType = DType> {
       for (;;) {
         if (this.#hasEnded()) return undefined;
         deadline.check();
+        this.#returns.waitBegins();
         try {
           await this.#change(deadline);
         } finally {
@@ -278,17 +282,6 @@ export class ChannelReader<D extends DType = DType> {
   #until(isOver: () => boolean, deadline: Deadline): Promise<void> {
     const isInterrupted = () => !this.#open || this.#returns.isRefused;
     return waitUntil(() => isInterrupted() || isOver(), deadline, undefined, this.device);
-  }
-
-  #whyEmpty(): string {
-    const { state, sequence } = this.#control;
-    if (this.#pending !== undefined)
-      return "a stream of the writer is still at work on the next message";
-    if (this.#ring.isHeldUp && this.#ring.hasNext)
-      return `streams hold ${this.#ring.heldCount} slots, as many as this reader can have`;
-    if (state === "awaited") return "its writer is gone, and no other one has come yet";
-    const count = sequence === 1 ? "1 message" : `${sequence} messages`;
-    return `its writer has committed nothing more, ${count} in all`;
   }
 
   #hasNews(): boolean {

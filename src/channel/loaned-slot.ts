@@ -107,7 +107,7 @@ export class LoanedSlot<D extends DType = DType> {
   /** The whole slot as an array. It closes with the slot. */
   get array(): DeviceArray<D> {
     this.#checkOpen("use");
-    this.#array ??= this.#memory.array(this.#loan.slot, undefined);
+    this.#array ??= this.#memory.array(this.#loan.slot, undefined, this);
     return this.#array;
   }
 
@@ -130,7 +130,7 @@ export class LoanedSlot<D extends DType = DType> {
     this.#checkOpen("commit");
     const message = this.#loans.prepare(this.#loan, options);
     // WHY first: a message must not be sent a second time, even if sending fails half-way.
-    this.#end();
+    this.#open = false;
     const sequence = this.#loans.send(this.#loan, message);
     if (points.commit.hasSubscribers) {
       const { label: name } = this.#loans;
@@ -142,7 +142,7 @@ export class LoanedSlot<D extends DType = DType> {
   /** Gives the slot back without a message. Does nothing after `commit`. */
   close(): void {
     if (!this.#open) return;
-    this.#end();
+    this.#open = false;
     this.#loans.abort(this.#loan);
   }
 
@@ -150,10 +150,8 @@ export class LoanedSlot<D extends DType = DType> {
     this.close();
   }
 
-  #end(): void {
-    this.#open = false;
-    this.#array?.close();
-  }
+  /** Nothing to note: a loan ends by `commit` or `close`. @internal */
+  lend(): void {}
 
   #checkOpen(verb: string): void {
     if (this.#open) return;

@@ -11,6 +11,7 @@ import {
 import { checkInteger } from "../base/bytes.js";
 import { DeviceArray } from "../gpu/arrays/device-array.js";
 import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
+import type { Lender } from "../gpu/memory/lender.js";
 import { RANK_MAX } from "../ring/channel-layout.js";
 
 export interface SlotShape<D extends DType = DType> {
@@ -26,6 +27,9 @@ interface WholeSlot<D extends DType> {
   readonly layout: ArrayLayout & { readonly dtype: D };
   readonly facts: LayoutFacts;
 }
+
+/** For an array that its user closes. */
+const ALWAYS_OPEN: Lender = { open: true, lend: () => {} };
 
 export class SlotMemory<D extends DType = DType> {
   readonly buffer: DeviceBuffer;
@@ -49,10 +53,24 @@ export class SlotMemory<D extends DType = DType> {
     return byteLength === slotBytes ? whole : whole.subarray(0, byteLength);
   }
 
-  /** An array over the slot. It closes with the message, and before this memory. */
-  array(slot: number, shape: readonly number[] | undefined): DeviceArray<D> {
+  /**
+   * Returns the ArrayBuffer of the slot's bytes, and keeps it no longer: it is collected when the
+   * program has no view of it. Undefined if nobody has used them.
+   */
+  forgetBytes(slot: number): ArrayBufferLike | undefined {
+    const view = this.#views[slot];
+    this.#views[slot] = undefined;
+    return view?.buffer;
+  }
+
+  /** An array over the slot. It closes with its message, and before this memory. */
+  array(
+    slot: number,
+    shape: readonly number[] | undefined,
+    message: Lender = ALWAYS_OPEN,
+  ): DeviceArray<D> {
     const { dtype, slotStride } = this.facts;
-    const buffer = this.buffer.borrow();
+    const buffer = this.buffer.borrow(message);
     const release = () => buffer.close();
     if (shape !== undefined) {
       return new DeviceArray(

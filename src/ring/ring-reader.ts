@@ -7,7 +7,7 @@ import { CLAIMS, flags } from "./channel-layout.js";
 import { type ControlWords, contradictionOf } from "./control-words.js";
 import type { PageWords } from "./page-words.js";
 import { attach, type ReadFrom } from "./ring-start.js";
-import { type SignalDone, type TakenMessage, TakenSlots } from "./taken-slots.js";
+import { type SignalDone, type TakenMessage, TakenSlots, tooManyHeld } from "./taken-slots.js";
 
 export type { ReadFrom, SignalDone, TakenMessage };
 
@@ -79,6 +79,12 @@ export class RingReader {
   /** A lossy reader can hold at most `CLAIMS` slots. */
   get mayHoldMore(): boolean {
     return !this.lossy || this.#taken.freeClaim() >= 0;
+  }
+
+  /** It holds all slots, so no message can come until it gives one back. */
+  get holdsAll(): boolean {
+    if (this.lossy) return this.heldCount >= this.#slots;
+    return this.#next - (this.#taken.oldest ?? this.#next) >= this.#slots;
   }
 
   /** Streams hold as many slots as a lossy reader may hold. They will give them back. */
@@ -234,13 +240,7 @@ export class RingReader {
   /** Claims this position. If the writer was faster, `#next` has moved on and -1 is returned. */
   #claim(position: number): number {
     const claim = this.#taken.freeClaim();
-    if (claim < 0) {
-      throw new CudaIpcError(
-        "LIMIT_EXCEEDED",
-        `Cannot take a message of channel "${this.#label}": it holds ${CLAIMS} slots, ` +
-          "the most with lossy",
-      );
-    }
+    if (claim < 0) throw tooManyHeld(this.#label);
     this.#page.setClaim(claim, position + 1);
     const oldest = this.#oldest();
     if (position >= oldest) return claim;

@@ -2,6 +2,8 @@
  * The slots that a reader has taken and not given back. The CPU gives slots back in any order.
  * Streams give them back in the order of their positions, because one timeline reports them all.
  */
+import { CudaIpcError } from "../base/errors.js";
+import { heldHere } from "../base/held-here.js";
 import { CLAIMS } from "./channel-layout.js";
 import type { MessageHeader } from "./control-words.js";
 import type { PageWords } from "./page-words.js";
@@ -15,6 +17,8 @@ export interface TakenMessage extends MessageHeader {
   readonly slot: number;
   /** Messages that this reader lost since the one before, or since it began. */
   readonly missed: number;
+  /** It was given back, at once or after the work of a stream. */
+  readonly released: boolean;
 }
 
 /** The same object as the message, so that each message costs one allocation. */
@@ -121,4 +125,13 @@ export class TakenSlots {
     if (claim >= 0) this.#page.setClaim(claim, -value);
     else this.#page.setGpuReleased(value);
   }
+}
+
+/** The error of a lossy reader that has no claim left. */
+export function tooManyHeld(label: string): CudaIpcError {
+  return new CudaIpcError(
+    "LIMIT_EXCEEDED",
+    `Cannot take a message of channel "${label}": ${heldHere(CLAIMS, "message")}, ` +
+      "the most with lossy",
+  );
 }

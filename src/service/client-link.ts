@@ -87,6 +87,16 @@ export class ClientLink {
     return this.#isLeaving;
   }
 
+  /** Replies that the program holds. */
+  get held(): number {
+    return this.#window.held;
+  }
+
+  /** It has no room only because the program holds replies. */
+  get isHeldUp(): boolean {
+    return this.open && !this.#isLeaving && this.#turns.areFree && this.#window.isHeldUp;
+  }
+
   get hasRoom(): boolean {
     return this.open && !this.#isLeaving && this.#turns.areFree && this.#window.canSend;
   }
@@ -115,11 +125,13 @@ export class ClientLink {
   async listen(): Promise<void> {
     try {
       for (;;) {
-        const slot = await this.#channels.replies.next();
+        let slot = await this.#channels.replies.next();
         // A worker that closes its side has answered every request it began, so the rest may go
         // elsewhere.
         if (slot === undefined) break;
         this.#receive(slot);
+        // WHY: a function that waits keeps its variables, and the program may drop the reply.
+        slot = undefined;
       }
       this.#end((call) => call.settle({ kind: "elsewhere" }));
     } catch (cause) {
@@ -183,12 +195,8 @@ export class ClientLink {
     const deadlineMicros = Number.isSafeInteger(remainingMicros)
       ? monotonicMicros() + remainingMicros
       : undefined;
-    const meta = encodeEnvelope(
-      requests.label,
-      { kind: "request", number, deadlineMicros },
-      ask.meta,
-      metaBytesMax,
-    );
+    const envelope = { kind: "request", number, deadlineMicros } as const;
+    const meta = encodeEnvelope(requests.label, envelope, ask.meta, metaBytesMax);
     const size =
       ask.fill === undefined ? { byteLength: 0 } : { shape: ask.shape, byteLength: ask.byteLength };
     slot.commit({ ...size, meta });
@@ -227,12 +235,8 @@ export class ClientLink {
         if (!this.#window.cancel(number)) continue;
         using slot = await requests.loan({ signal: this.#ended.signal });
         const { metaBytesMax } = facts.request;
-        const meta = encodeEnvelope(
-          requests.label,
-          { kind: "cancel", number },
-          undefined,
-          metaBytesMax,
-        );
+        const envelope = { kind: "cancel", number } as const;
+        const meta = encodeEnvelope(requests.label, envelope, undefined, metaBytesMax);
         slot.commit({ byteLength: 0, meta });
       }
     } catch (cause) {
@@ -254,7 +258,8 @@ export class ClientLink {
         `Cannot accept a reply of worker "${label}": no request ${number} is open`,
       );
     }
-    const message = new ServiceMessage(slot, envelope, () => this.#released(position));
+    const message = new ServiceMessage(slot, envelope);
+    slot.onGivenBack(() => this.#released(position));
     const call = this.#calls.get(number);
     if (kind === "refused" || kind === "abandoned") this.#isLeaving = true;
     if (call !== undefined && kind === "reply") call.settle({ kind, reply: message });

@@ -43,10 +43,12 @@ export class LinkWindow {
   }
 
   get canSend(): boolean {
-    if (this.#requests.size >= this.#depth) return false;
-    const requests = this.#requestSpan() + 1 + this.#uncancelled + 1;
-    const replies = this.#replySpan() + this.#requests.size + 1;
-    return requests <= this.#slots && replies <= this.#slots;
+    return this.#hasSlots && !this.#isHeldUp;
+  }
+
+  /** Another request could be sent if no reply was held. */
+  get isHeldUp(): boolean {
+    return this.#hasSlots && this.#isHeldUp;
   }
 
   sent(number: number): void {
@@ -84,6 +86,15 @@ export class LinkWindow {
 
   givenBack(position: number): void {
     this.#held.delete(position);
+  }
+
+  get #hasSlots(): boolean {
+    if (this.#requests.size >= this.#depth) return false;
+    return this.#requestSpan() + 1 + this.#uncancelled + 1 <= this.#slots;
+  }
+
+  get #isHeldUp(): boolean {
+    return this.#replySpan() + this.#requests.size + 1 > this.#slots;
   }
 
   #requestSpan(): number {

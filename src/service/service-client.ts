@@ -5,12 +5,14 @@
  */
 import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode, withCallers } from "../base/errors.js";
+import { StallWatch } from "../base/garbage.js";
 import { defaults, limits } from "../base/limits.js";
 import { checkFunction } from "../base/option-checks.js";
 import { releaseAll } from "../base/scope.js";
 import type { Hub } from "../client/hub.js";
 import type { Ask, FillRequest, Outcome } from "./client-call.js";
 import { type ClientChannels, ClientLink } from "./client-link.js";
+import { leastLoaded, whyNoRoom } from "./client-links.js";
 import { failureText } from "./failure-report.js";
 import { operations } from "./service-diagnostics.js";
 import type { ServiceMessage } from "./service-message.js";
@@ -41,6 +43,9 @@ export class ServiceClient {
   /** Links that have ended, with replies that are still held. */
   readonly #lingering = new Set<ClientLink>();
   readonly #waiting = new Set<Waiter>();
+  readonly #stall = new StallWatch(() => this.#heldUpAt);
+  /** Counts what may have made room. */
+  #rooms = 0;
   #retried = 0;
   #closing: Promise<void> | undefined;
 
@@ -137,6 +142,7 @@ export class ServiceClient {
 
   /** For links. @internal */
   onRoom(): void {
+    this.#rooms += 1;
     for (const waiter of this.#waiting) {
       const link = this.#bestLink();
       if (link === undefined) return;
@@ -207,6 +213,7 @@ export class ServiceClient {
     );
     this.#waiting.add(waiter);
     this.#search.begin();
+    this.#stall.begin();
     try {
       return await deadline.race(found, () => {
         this.#waiting.delete(waiter);
@@ -214,7 +221,7 @@ export class ServiceClient {
       });
     } catch (error) {
       if (!hasCode(error, "TIMEOUT")) throw error;
-      if (this.#links.size > 0) throw deadline.timedOut(this.#whyNoRoom());
+      if (this.#links.size > 0) throw deadline.timedOut(whyNoRoom(this.#links));
       throw this.#search.timedOut(`request from service "${this.name}"`, deadline.timeoutMs);
     }
   }
@@ -232,28 +239,19 @@ export class ServiceClient {
     return `its worker (${name}) has not answered${behind}`;
   }
 
-  #whyNoRoom(): string {
-    const workers =
-      this.#links.size === 1 ? "its worker has" : `each of its ${this.#links.size} workers has`;
-    return `${workers} no room for another request of this client, or its replies are not released`;
+  /** Set while requests wait for replies that the program holds, or has dropped. */
+  get #heldUpAt(): number | undefined {
+    const isHeldUp = this.#waiting.size > 0 && [...this.#links].some((link) => link.isHeldUp);
+    return isHeldUp ? this.#rooms : undefined;
   }
 
   /** The nearest workers first. */
   #bestLink(): ClientLink | undefined {
-    const best = this.#leastLoaded(false) ?? this.#leastLoaded(true);
+    const best = leastLoaded(this.#links, false) ?? leastLoaded(this.#links, true);
     if (best === undefined) return undefined;
     // Moves the link to the end, so equally loaded workers take turns.
     this.#links.delete(best);
     this.#links.add(best);
-    return best;
-  }
-
-  #leastLoaded(isFar: boolean): ClientLink | undefined {
-    let best: ClientLink | undefined;
-    for (const link of this.#links) {
-      if (link.isFar !== isFar || !link.hasRoom) continue;
-      if (link.load < (best?.load ?? Number.POSITIVE_INFINITY)) best = link;
-    }
     return best;
   }
 
@@ -273,6 +271,7 @@ export class ServiceClient {
     const waiting = [...this.#waiting];
     this.#waiting.clear();
     for (const { reject } of waiting) reject(this.#closedError());
+    this.#stall.close();
     try {
       this.#closeLinks();
     } finally {

@@ -37,14 +37,12 @@ export class ServiceMessage<D extends DType = DType> {
   readonly timestampMs: number;
   readonly #slot: ReceivedSlot<D>;
   readonly #envelope: ReceivedEnvelope;
-  readonly #onRelease: () => void;
 
-  constructor(slot: ReceivedSlot<D>, envelope: ReceivedEnvelope, onRelease: () => void = () => {}) {
+  constructor(slot: ReceivedSlot<D>, envelope: ReceivedEnvelope) {
     this.byteLength = slot.byteLength;
     this.timestampMs = slot.timestampMs;
     this.#slot = slot;
     this.#envelope = envelope;
-    this.#onRelease = onRelease;
   }
 
   /**
@@ -77,9 +75,7 @@ export class ServiceMessage<D extends DType = DType> {
    * Releases the slot, after the stream's work if you give a stream. A second call does nothing.
    */
   release(options: { readonly stream?: Stream | undefined } = {}): void {
-    if (!this.#slot.open) return;
-    this.#slot.release(options);
-    this.#onRelease();
+    if (this.#slot.open) this.#slot.release(options);
   }
 
   [Symbol.dispose](): void {

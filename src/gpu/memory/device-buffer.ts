@@ -24,6 +24,7 @@ import {
   checkImport,
   type ImportOptions,
 } from "./buffer-options.js";
+import { type Lender, viewOf } from "./lender.js";
 import type { MappedMemory, MemoryDescriptor } from "./mapped-memory.js";
 import { allocateMemory, importMemory } from "./mechanisms.js";
 import { type BufferUse, giveBackFrom, holdFor } from "./open-buffers.js";
@@ -35,21 +36,21 @@ export class DeviceBuffer {
   readonly #held: BufferUse;
   readonly #byteLength: number;
   #open = true;
-  /** A borrowed buffer holds no use of the memory: see `borrow`. */
-  readonly #borrowed: boolean;
+  /** Set if it is borrowed: then it holds no use of the memory. */
+  readonly #lender: Lender | undefined;
 
   private constructor(
     held: BufferUse,
     { access, byteLength }: Omit<BufferOptions, "label">,
-    borrowed = false,
+    lender?: Lender,
   ) {
     this.device = held.memory.device;
     this.label = held.label;
     this.access = access;
     this.#byteLength = byteLength;
     this.#held = held;
-    this.#borrowed = borrowed;
-    if (!borrowed) holdFor(this, held);
+    this.#lender = lender;
+    if (lender === undefined) holdFor(this, held);
   }
 
   /**
@@ -94,17 +95,18 @@ export class DeviceBuffer {
 
   /** Another buffer on the same mapping, also if this one was closed but the mapping is in use. */
   twin(label = this.label): DeviceBuffer {
+    this.#lender?.lend();
     return new DeviceBuffer({ label, memory: this.#held.memory.retain() }, this);
   }
 
   /**
-   * As `twin`, without a use of its own: the borrower closes it before this buffer. A twin would
-   * take longer than everything else that is done with a message of a channel.
+   * As `twin`, without a use of its own: it closes with its lender, before this buffer. A twin takes
+   * longer than all the rest of a message.
    * @internal
    */
-  borrow(): DeviceBuffer {
+  borrow(lender: Lender): DeviceBuffer {
     this.#checkOpen();
-    return new DeviceBuffer(this.#held, this, true);
+    return new DeviceBuffer(this.#held, this, lender);
   }
 
   /** Bytes of the content. Grows if the memory grows. */
@@ -120,7 +122,7 @@ export class DeviceBuffer {
   /** Closes this buffer and returns one on the same memory for reading. */
   asReadOnly(): DeviceBuffer {
     const { label, byteLength } = this;
-    const memory = this.#held.memory.retain();
+    const memory = this.memory.retain();
     const readOnly = new DeviceBuffer({ label, memory }, { byteLength, access: "read" });
     this.close();
     return readOnly;
@@ -138,18 +140,18 @@ export class DeviceBuffer {
 
   /** The address for the device's own use. For memory of a pool: valid after `ready()`. */
   get pointer(): DevicePointer {
-    this.#checkOpen();
-    return this.#held.memory.pointer;
+    return this.memory.pointer;
   }
 
   /** For code that knows one mechanism. @internal */
   get memory(): MappedMemory {
     this.#checkOpen();
+    this.#lender?.lend();
     return this.#held.memory;
   }
 
   get open(): boolean {
-    return this.#open;
+    return this.#open && this.#lender?.open !== false;
   }
 
   /** True once the memory has gone with its owner. Then the buffer throws PEER_GONE. @internal */
@@ -232,7 +234,7 @@ export class DeviceBuffer {
   view(byteOffset = 0, byteLength = this.byteLength - byteOffset): Uint8Array {
     this.#checkOpen();
     checkRange(`View of "${this.label}"`, byteOffset, byteLength, this.byteLength);
-    return this.#held.memory.view(this.label, byteOffset, byteLength);
+    return viewOf(this.#lender, this.#held.memory.view(this.label, byteOffset, byteLength));
   }
 
   /**
@@ -275,13 +277,14 @@ export class DeviceBuffer {
     this.#checkOpen();
     if (intent === "write") this.#checkWritable();
     const { memory } = this.#held;
+    this.#lender?.lend(stream);
     memory.checkUsableOn(this.label, stream);
     // Holding memory that this stream frees later would keep it from being allocated again.
     if (!memory.freedAfter(stream)) stream.hold(memory);
     return work(memory);
   }
 
-  /** Registers a listener that is called once when the memory is unmapped. @internal */
+  /** The listener is called once, when the memory is unmapped. @internal */
   onUnmapped(listener: () => void): void {
     this.#held.memory.onUnmapped(listener);
   }
@@ -296,7 +299,7 @@ export class DeviceBuffer {
     if (!this.#open) return;
     if (options.stream !== undefined) this.#held.memory.freeAfter(options.stream, this.label);
     this.#open = false;
-    if (!this.#borrowed) giveBackFrom(this, this.#held);
+    if (this.#lender === undefined) giveBackFrom(this, this.#held);
   }
 
   [Symbol.dispose](): void {
@@ -304,7 +307,7 @@ export class DeviceBuffer {
   }
 
   #checkOpen(): void {
-    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot use "${this.label}": it was closed`);
+    if (!this.open) throw new CudaIpcError("CLOSED", `Cannot use "${this.label}": it was closed`);
     this.#held.memory.refuseGone(this.label);
   }
 
