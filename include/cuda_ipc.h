@@ -300,7 +300,9 @@ cuda_ipc_reader *cuda_ipc_reader_open(cuda_ipc_hub *hub, const char *name,
 const cuda_ipc_layout *cuda_ipc_reader_layout(const cuda_ipc_reader *reader);
 /* Takes the next message. Returns 1, or 0 if the channel has ended, or -1. A message stays valid
  * until it is released. A lossy reader holds 8 messages at most, any other as many as there are
- * slots. */
+ * slots. Release each one: nobody else does. If this process holds all slots, no message can come,
+ * and the error says so. A message without data (byte_length 0) holds no slot, and need not be
+ * released. Its meta stays valid until the next call. */
 int cuda_ipc_reader_next(cuda_ipc_reader *reader, cuda_ipc_message *message, int64_t timeout_ms,
                          cuda_ipc_error *error);
 /* Copies the first bytes of a message, also from a GPU. */

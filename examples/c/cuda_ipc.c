@@ -376,6 +376,7 @@ struct cuda_ipc_hub {
   struct json json;
   int result;
   int fds[CUDA_IPC_FDS_MAX], fd_count;
+  cuda_ipc_reader *readers; /* those that are open */
   struct text sent;
   char request[CUDA_IPC_MESSAGE_BYTES_MAX + 1], received[CUDA_IPC_MESSAGE_BYTES_MAX + 1];
   char path[CUDA_IPC_SOCKET_PATH_BYTES_MAX + 1];
@@ -2461,6 +2462,8 @@ static int wait_for_streams(cuda_ipc_writer *writer) {
   return 0;
 }
 
+static bool is_own_reader(const cuda_ipc_writer *writer, uint64_t lease);
+
 static int fail_full(cuda_ipc_writer *writer, cuda_ipc_error *error) {
   long long timeout_ms = (long long)writer->timeout_ms;
   const char *name = writer->ring.lease.name;
@@ -2468,8 +2471,9 @@ static int fail_full(cuda_ipc_writer *writer, cuda_ipc_error *error) {
     const struct seat *seat = &writer->seats[k];
     if (seat->attached && !seat->lossy && seat->released + writer->ring.slots <= writer->next)
       return fail(error, "TIMEOUT",
-                  "Cannot write to \"%s\" within %lld ms: reader %u is %lld messages behind", name,
-                  timeout_ms, k, (long long)(writer->next - seat->released));
+                  "Cannot write to \"%s\" within %lld ms: reader %u%s is %lld messages behind", name,
+                  timeout_ms, k, is_own_reader(writer, seat->lease) ? " of this process itself" : "",
+                  (long long)(writer->next - seat->released));
   }
   return fail(error, "TIMEOUT", "Cannot write to \"%s\" within %lld ms: readers hold all slots",
               name, timeout_ms);
@@ -2627,9 +2631,24 @@ struct cuda_ipc_reader {
   int64_t missed, told_missed, received;
   int64_t held_from; /* the smallest position that is held, or `next` */
   uint8_t *is_taken;  /* by slot */
+  void *meta;         /* of the latest message without data, which holds no slot */
+  cuda_ipc_reader *next_of_hub;
   /* Of the call that waits. The clock is not read while messages come: 0 until it was. */
   int64_t timeout_ms, deadline;
 };
+
+static bool is_own_reader(const cuda_ipc_writer *writer, uint64_t lease) {
+  const cuda_ipc_reader *reader = writer->ring.lease.hub->readers;
+  while (reader != NULL && (uint64_t)reader->ring.lease.lease != lease) reader = reader->next_of_hub;
+  return reader != NULL;
+}
+
+/* Messages that the program has not released. */
+static int held_count(const cuda_ipc_reader *reader) {
+  int count = 0;
+  for (int64_t slot = 0; slot < reader->ring.slots; slot++) count += reader->is_taken[slot];
+  return count;
+}
 
 static int64_t reader_deadline(cuda_ipc_reader *reader) {
   if (reader->deadline == 0) reader->deadline = deadline_in(reader->timeout_ms);
@@ -2760,10 +2779,14 @@ static int map_reader(cuda_ipc_reader *reader, const char *name, cuda_ipc_error 
 }
 
 static void free_reader(cuda_ipc_reader *reader) {
+  cuda_ipc_reader **link = &reader->ring.lease.hub->readers;
+  while (*link != NULL && *link != reader) link = &(*link)->next_of_hub;
+  if (*link == reader) *link = reader->next_of_hub;
   unmap_memory(&reader->page_memory);
   if (reader->bell >= 0) close(reader->bell);
   close_ring(&reader->ring);
   free(reader->is_taken);
+  free(reader->meta);
   free(reader);
 }
 
@@ -2788,10 +2811,15 @@ cuda_ipc_reader *cuda_ipc_reader_open(cuda_ipc_hub *hub, const char *name,
   if (status == 0) {
     reader->lossy = options->lossy || reader->ring.when_full == CUDA_IPC_WHEN_FULL_DROP_OLDEST;
     reader->is_taken = calloc((size_t)reader->ring.slots, 1);
-    status = reader->is_taken == NULL ? fail(error, "OUT_OF_MEMORY", "No memory for a reader")
-                                      : attach(reader, options->from, error);
+    reader->meta = malloc((size_t)reader->ring.meta_bytes_max + 1);
+    status = reader->is_taken == NULL || reader->meta == NULL
+                 ? fail(error, "OUT_OF_MEMORY", "No memory for a reader")
+                 : attach(reader, options->from, error);
   }
-  if (status == 0) return reader;
+  if (status == 0) {
+    reader->next_of_hub = hub->readers;
+    return hub->readers = reader;
+  }
   return free_reader(reader), NULL;
 }
 
@@ -2852,8 +2880,10 @@ static int claim(cuda_ipc_reader *reader, cuda_ipc_error *error) {
   int c = 0;
   while (c < CUDA_IPC_CLAIMS && page->claims[c] != 0) c++;
   if (c == CUDA_IPC_CLAIMS)
-    return fail(error, "IN_USE", "Cannot take a message of \"%s\": %d are held. Release one",
-                reader->ring.lease.name, CUDA_IPC_CLAIMS), -2;
+    return fail(error, "IN_USE",
+                "Cannot take a message of \"%s\": this process itself (process %d) holds %d that are "
+                "not released, the most of a lossy reader",
+                reader->ring.lease.name, (int)getpid(), CUDA_IPC_CLAIMS), -2;
   STORE(&page->claims[c], reader->next + 1);
   int64_t from = oldest(reader);
   if (from >= 0 && reader->next >= from) return c;
@@ -2912,12 +2942,18 @@ static int take(cuda_ipc_reader *reader, cuda_ipc_message *message, cuda_ipc_err
         message->data = memory->cpu == NULL ? NULL : memory->cpu + at;
         message->device_data = memory->cpu == NULL ? memory->device + (uint64_t)at : 0;
         message->meta = header + 1;
+        bool holds = message->byte_length > 0;
+        if (!holds && reader->meta != NULL)
+          message->meta = memcpy(reader->meta, header + 1, message->meta_bytes);
         message->position = reader->next;
         message->missed = reader->missed - reader->told_missed;
         reader->told_missed = reader->missed;
         reader->received += 1;
-        reader->is_taken[slot] = 1;
+        reader->is_taken[slot] = holds;
         reader->next += 1;
+        if (holds) return TAKEN;
+        if (c >= 0) STORE(&reader->page->claims[c], 0);
+        give_back(reader);
         return TAKEN;
       }
       reader->missed += 1;
@@ -2976,9 +3012,17 @@ int cuda_ipc_reader_next(cuda_ipc_reader *reader, cuda_ipc_message *message, int
     }
     int64_t now = now_us();
     if (spin_until == 0) spin_until = now + SPIN_US;
-    if (now >= reader_deadline(reader))
+    if (now >= reader_deadline(reader)) {
+      int held = held_count(reader);
+      /* Nothing can come before it releases the oldest one. */
+      if (reader->lossy ? held == ring->slots : reader->next - reader->held_from == ring->slots)
+        return fail(error, "TIMEOUT",
+                    "Cannot read \"%s\" within %lld ms: no slot is free, and this process itself "
+                    "(process %d) holds %d of its messages that are not released",
+                    ring->lease.name, (long long)timeout_ms, (int)getpid(), held);
       return fail(error, "TIMEOUT", "Cannot read \"%s\" within %lld ms: no message came",
                   ring->lease.name, (long long)timeout_ms);
+    }
     if (now < spin_until) {
       relax();
       continue;
@@ -3003,6 +3047,7 @@ int cuda_ipc_reader_copy(const cuda_ipc_reader *reader, const cuda_ipc_message *
 
 void cuda_ipc_reader_release(cuda_ipc_reader *reader, const cuda_ipc_message *message) {
   int64_t slot = slot_of(&reader->ring, message->position);
+  if (message->byte_length == 0) return; /* another message may have its slot */
   if (message->position >= reader->next || !reader->is_taken[slot]) return;
   if (reader->lossy)
     for (int c = 0; c < CUDA_IPC_CLAIMS; c++)

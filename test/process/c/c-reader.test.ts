@@ -198,6 +198,37 @@ describe("a reader of a channel in C", { skip }, () => {
     await reader.finish();
   });
 
+  it("holds no slot of a message without data", async () => {
+    using writer = await hub.createChannel("empty", { byteLength: 8, slots: 2 });
+    await using reader = peer("keeps", "empty", "6");
+    assert.equal(await reader.said(), "reading");
+    for (let sequence = 0; sequence < 6; sequence += 1) {
+      using slot = await writer.loan(LIMIT);
+      slot.commit({ meta: sequence, byteLength: 0 });
+      const { meta, hex } = (await reader.said()) as { readonly meta: string; readonly hex: string };
+      assert.deepEqual([Buffer.from(meta, "hex").toString(), hex], [String(sequence), ""]);
+    }
+    const [code, message] = (await reader.said()) as [string, string];
+    assert.equal(code, "TIMEOUT");
+    assert.match(Buffer.from(message, "hex").toString(), /no message came$/);
+    await reader.finish();
+  });
+
+  it("is told that its process holds all slots", async () => {
+    using writer = await hub.createChannel("kept", { byteLength: 8, slots: 2 });
+    await using reader = peer("keeps", "kept", "2");
+    assert.equal(await reader.said(), "reading");
+    for (let sequence = 0; sequence < 2; sequence += 1) await write(writer, sequence);
+    for (let sequence = 0; sequence < 2; sequence += 1) await reader.said();
+    const [code, message] = (await reader.said()) as [string, string];
+    assert.equal(code, "TIMEOUT");
+    assert.match(
+      Buffer.from(message, "hex").toString(),
+      /this process itself \(process \d+\) holds 2 of its messages that are not released$/,
+    );
+    await reader.finish();
+  });
+
   it("holds 8 messages at most if it is lossy, and gives them back in any order", async () => {
     using writer = await hub.createChannel("takes", { byteLength: 8, slots: 16 });
     for (let sequence = 0; sequence < 9; sequence += 1) await write(writer, sequence);

@@ -117,6 +117,17 @@ describe("a writer of a channel in C", { skip }, () => {
     await writer.finish();
   });
 
+  it("says that a reader of its own process keeps it waiting", async () => {
+    await using writer = peer("loans", "c-own", "1", "own");
+    assert.equal(await writer.said(), "writing");
+    writer.tell();
+    const [code, message] = (await writer.said()) as [string, string];
+    assert.equal(code, "TIMEOUT");
+    const text = Buffer.from(message, "hex").toString();
+    assert.match(text, /: reader 0 of this process itself is 1 messages behind$/);
+    await writer.finish();
+  });
+
   it("is noticed by its readers if it is killed", async () => {
     const writer = peer("writes", "c-killed", "0", "3");
     try {

@@ -161,6 +161,20 @@ static void takes(cuda_ipc_hub *hub, int count, char **arguments) {
   cuda_ipc_reader_close(reader);
 }
 
+/* keeps NAME COUNT: releases none of so many messages. Prints how a wait for another one ends. */
+static void keeps(cuda_ipc_hub *hub, int count, char **arguments) {
+  (void)count;
+  cuda_ipc_message message;
+  cuda_ipc_reader *reader = open_reader(hub, arguments[0], "next", false);
+  say("reading");
+  for (int i = 0; i < atoi(arguments[1]); i++) {
+    take(reader, &message);
+    describe(reader, &message);
+  }
+  say_result(cuda_ipc_reader_next(reader, &message, 1, &error) == 1);
+  cuda_ipc_reader_close(reader);
+}
+
 const struct command reader_commands[] = {
     {"describes", 1, describes},
     {"counts", 1, counts},
@@ -169,5 +183,6 @@ const struct command reader_commands[] = {
     {"rest", 1, rest},
     {"waits", 2, waits},
     {"takes", 2, takes},
+    {"keeps", 2, keeps},
     {NULL, 0, NULL},
 };

@@ -73,20 +73,24 @@ static void resumes(cuda_ipc_hub *hub, int count, char **arguments) {
   else cuda_ipc_writer_close(writer);
 }
 
-/* loans NAME MS: fills the only slot, and prints how the next loan ends. */
+/* loans NAME MS [own]: fills the only slot, and prints how the next loan ends. With "own" it has a
+ * reader itself. */
 static void loans(cuda_ipc_hub *hub, int count, char **arguments) {
-  (void)count;
   int64_t shape[] = {8};
+  cuda_ipc_reader *reader = NULL;
+  cuda_ipc_reader_options own = {.timeout_ms = LIMIT_MS};
   cuda_ipc_slot slot;
   cuda_ipc_channel_options options = {.dtype = "uint8", .rank = 1, .shape = shape, .slots = 1,
                                       .readers_max = 1};
   cuda_ipc_writer *writer = cuda_ipc_writer_create(hub, arguments[0], &options, &error);
   CHECK(writer != NULL);
+  if (count > 2) CHECK((reader = cuda_ipc_reader_open(hub, arguments[0], &own, &error)) != NULL);
   say("writing");
   hear();
   CHECK(cuda_ipc_writer_loan(writer, &slot, LIMIT_MS, &error) == 0);
   CHECK(cuda_ipc_writer_commit(writer, 8, NULL, 0, 0, &error) == 0);
   say_result(cuda_ipc_writer_loan(writer, &slot, atoll(arguments[1]), &error) == 0);
+  cuda_ipc_reader_close(reader);
   cuda_ipc_writer_close(writer);
 }
 
