@@ -205,7 +205,10 @@ describe("a reader of a channel in C", { skip }, () => {
     for (let sequence = 0; sequence < 6; sequence += 1) {
       using slot = await writer.loan(LIMIT);
       slot.commit({ meta: sequence, byteLength: 0 });
-      const { meta, hex } = (await reader.said()) as { readonly meta: string; readonly hex: string };
+      const { meta, hex } = (await reader.said()) as {
+        readonly meta: string;
+        readonly hex: string;
+      };
       assert.deepEqual([Buffer.from(meta, "hex").toString(), hex], [String(sequence), ""]);
     }
     const [code, message] = (await reader.said()) as [string, string];
