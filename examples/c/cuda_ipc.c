@@ -2471,8 +2471,9 @@ static int fail_full(cuda_ipc_writer *writer, cuda_ipc_error *error) {
     const struct seat *seat = &writer->seats[k];
     if (seat->attached && !seat->lossy && seat->released + writer->ring.slots <= writer->next)
       return fail(error, "TIMEOUT",
-                  "Cannot write to \"%s\" within %lld ms: reader %u%s is %lld messages behind", name,
-                  timeout_ms, k, is_own_reader(writer, seat->lease) ? " of this process itself" : "",
+                  "Cannot write to \"%s\" within %lld ms: reader %u%s is %lld messages behind",
+                  name, timeout_ms, k,
+                  is_own_reader(writer, seat->lease) ? " of this process itself" : "",
                   (long long)(writer->next - seat->released));
   }
   return fail(error, "TIMEOUT", "Cannot write to \"%s\" within %lld ms: readers hold all slots",

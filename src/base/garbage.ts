@@ -5,7 +5,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-/** A collection may take long, so only a wait that stands still asks for one, and ever more rarely. */
+/** A collection may take long, so only a wait that stalls asks for one, and ever more rarely. */
 const FIRST_PAUSE_MS = 100;
 const PAUSE_MS_MAX = 10_000;
 
@@ -37,7 +37,7 @@ export class StallWatch {
   #pauseMs = FIRST_PAUSE_MS;
 
   /**
-   * @param stalledAt undefined if no wait stalls; otherwise a number that changes with each progress
+   * @param stalledAt undefined if no wait stalls; else a number that changes with each progress
    */
   constructor(stalledAt: () => number | undefined) {
     this.#stalledAt = stalledAt;

@@ -100,8 +100,7 @@ export class DeviceBuffer {
   }
 
   /**
-   * As `twin`, without a use of its own: it closes with its lender, before this buffer. A twin takes
-   * longer than all the rest of a message.
+   * As `twin`, without a use of its own, which would cost too much. It closes with its lender.
    * @internal
    */
   borrow(lender: Lender): DeviceBuffer {
