@@ -115,7 +115,6 @@ MISSING = {
     "ChannelReader.toWeb": "web streams are Node's; `async for` takes their place",
     "ChannelWriter.device": "`slot.array.device` says it",
     "ChannelWriter.toWeb": "web streams are Node's; use `send_async`",
-    "ConnectOptions.device": "each call takes a device; there is no default one",
     "CreateOptions.pool": "VMM memory alone: a framework's view may outlive memory of a pool",
     "CudaError.call": _MESSAGE,
     "CudaError.status": _MESSAGE,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._choices import DTypeLike, WhenFull, WhenWriterGone
 from ._control import check_control, write_control
 from ._descriptors import ChannelFacts, MemorySource, check_channel_files
 from ._dtypes import dtype_of
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
 
 def new_facts(
-    dtype: object,
+    dtype: DTypeLike,
     shape: int | Sequence[int],
     slots: int,
     readers_max: int,
     meta_bytes_max: int,
-    when_full: str,
-    when_writer_gone: str,
+    when_full: WhenFull,
+    when_writer_gone: WhenWriterGone,
     alignment: int,
 ) -> ChannelFacts:
     """Raises TypeError, ValueError, UNSUPPORTED_DTYPE."""

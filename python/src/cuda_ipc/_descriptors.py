@@ -7,8 +7,9 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from ._choices import WhenFull, WhenWriterGone
 from ._dtypes import DType
 from ._layout import (
     integer,
@@ -195,8 +196,8 @@ class ChannelFacts(NamedTuple):
     slot_bytes: int
     slot_stride: int
     meta_bytes_max: int
-    when_full: str
-    when_writer_gone: str
+    when_full: WhenFull
+    when_writer_gone: WhenWriterGone
 
     @property
     def header_stride(self) -> int:
@@ -242,8 +243,8 @@ def channel_facts(content: Mapping[str, Any], source: MemorySource) -> ChannelFa
         integer(content.get("slotBytes"), 1, "slotBytes"),
         integer(content.get("slotStride"), 1, "slotStride"),
         integer(content.get("metaBytesMax"), 0, "metaBytesMax", LIMIT_CHANNEL_META_BYTES),
-        str(full),
-        str(gone),
+        cast(WhenFull, full),
+        cast(WhenWriterGone, gone),
     )
     size = math.prod(lengths) * dtype.itemsize
     require(size == facts.slot_bytes, f"slots of {facts.slot_bytes} bytes for {size}")

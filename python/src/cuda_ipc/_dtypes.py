@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from ._choices import DTypeName
 from ._protocol import DTYPE_SIZES
 from .errors import CudaIpcError
 
@@ -11,7 +12,7 @@ from .errors import CudaIpcError
 class DType(NamedTuple):
     """One element type. All are little-endian."""
 
-    name: str
+    name: DTypeName
     itemsize: int
     alignment: int
     #: Codes of the struct module for one element; None if Python has no such number.
@@ -25,7 +26,7 @@ class DType(NamedTuple):
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL, _E4M3FN, _E5M2 = 0, 1, 2, 4, 5, 6, 10, 12
 
 # dtype: (struct codes, kind and size in NumPy, type code of DLPack)
-_NAMES: Final[dict[str, tuple[str | None, str | None, int]]] = {
+_NAMES: Final[dict[DTypeName, tuple[str | None, str | None, int]]] = {
     "bool": ("?", "|b1", _BOOL),
     "uint8": ("B", "|u1", _UINT),
     "uint16": ("H", "<u2", _UINT),
@@ -46,8 +47,8 @@ _NAMES: Final[dict[str, tuple[str | None, str | None, int]]] = {
 }
 
 DTYPES: Final[dict[str, DType]] = {
-    name: DType(name, size, alignment, *_NAMES[name][:2], (_NAMES[name][2], 8 * size))
-    for name, (size, alignment) in DTYPE_SIZES.items()
+    name: DType(name, *DTYPE_SIZES[name], struct, typestr, (code, 8 * DTYPE_SIZES[name][0]))
+    for name, (struct, typestr, code) in _NAMES.items()
 }
 
 
@@ -93,4 +94,4 @@ def numpy_dtype(dtype: DType) -> Any:
 
 
 #: The names of all element types.
-dtypes: tuple[str, ...] = tuple(DTYPES)
+dtypes: tuple[DTypeName, ...] = tuple(_NAMES)

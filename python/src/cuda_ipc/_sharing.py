@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ._choices import Replace
 from ._descriptors import check_name, make_descriptor
 from ._fds import SharedFds
 from ._foreign import Foreign, foreign
@@ -70,7 +71,7 @@ class Wanted(NamedTuple):
     copy: bool
     pinned: bool
     sharing: Mapping[str, Any] | None
-    replace: bool | Literal["any"] = False
+    replace: Replace = False
 
 
 def share(

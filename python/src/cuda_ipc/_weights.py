@@ -7,11 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ._choices import Access
 from ._kept import KeptMemory
 from ._protocol import DEFAULT_MS_REQUEST
 from .arrays import Array, HandleState
 from .errors import CudaIpcError
-from .shared import Access, private_copy
+from .shared import private_copy
 
 if TYPE_CHECKING:
     from .hub import Hub

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Protocol
 
+from ._choices import DTypeName
 from ._closing import OfProcess
 from ._data import byte_view
 from ._dtypes import numpy_dtype
@@ -50,7 +51,7 @@ class Array(OfProcess):
         self._views: dict[str, Any] | None = None
 
     @property
-    def dtype(self) -> str:
+    def dtype(self) -> DTypeName:
         """The name of the element type, such as "float32"."""
         return self._layout.dtype.name
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ._choices import DTypeName, WhenFull, WhenWriterGone
 from ._closing import ClosingAwaited
 from ._control import check_control
 from ._descriptors import ChannelFacts
@@ -37,7 +38,12 @@ from ._words import Words
 if TYPE_CHECKING:
     from ._leases import HeldLease
 
-_WRITER = {WRITER_OPEN: "open", WRITER_CLOSED: "closed", WRITER_AWAITED: "awaited"}
+_WriterState = Literal["open", "awaited", "closed", "gone"]
+_WRITER: dict[int, _WriterState] = {
+    WRITER_OPEN: "open",
+    WRITER_CLOSED: "closed",
+    WRITER_AWAITED: "awaited",
+}
 
 
 class ReaderStatistics(NamedTuple):
@@ -53,17 +59,17 @@ class ReaderStatistics(NamedTuple):
 
 
 class ChannelStatistics(NamedTuple):
-    #: "open"; "awaited": waits for the next writer; "closed"; "gone": lost its writer.
-    writer: str
+    #: "awaited" waits for the next writer; "gone" has lost its writer.
+    writer: _WriterState
     #: The number of writers so far, from 1.
     writers: int
-    dtype: str
+    dtype: DTypeName
     #: In elements, of a message that fills its slot.
     shape: tuple[int, ...]
     slots: int
     readers_max: int
-    when_full: str
-    when_writer_gone: str
+    when_full: WhenFull
+    when_writer_gone: WhenWriterGone
     committed: int
     dropped: int
     readers: tuple[ReaderStatistics, ...]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from ._channel_parts import ReaderParts
+from ._choices import DTypeName, Start
 from ._closing import ClosingAsync
 from ._deadline import Deadline
 from ._messages import Messages
@@ -32,7 +33,7 @@ class ChannelReader(Messages, ClosingAsync):
         name: str,
         held: HeldLease,
         parts: ReaderParts,
-        start: str,
+        start: Start,
         lossy: bool,
         stream: object,
         spin: Spin,
@@ -48,7 +49,7 @@ class ChannelReader(Messages, ClosingAsync):
         return self._closed
 
     @property
-    def dtype(self) -> str:
+    def dtype(self) -> DTypeName:
         return self._parts.facts.dtype.name
 
     @property
@@ -281,7 +282,6 @@ class ChannelReader(Messages, ClosingAsync):
         return f"its writer has committed nothing more, {messages} in all"
 
 
-def check_start(start: object) -> str:
+def check_start(start: object) -> None:
     if start not in _STARTS:
         raise ValueError(f"start must be one of {', '.join(_STARTS)}, not {start!r}")
-    return str(start)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import WriterParts
+from ._choices import DTypeName, WhenFull
 from ._closing import ClosingAsync
 from ._deadline import Deadline
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED
@@ -55,7 +56,7 @@ class ChannelWriter(SlotLoans, ClosingAsync):
         return self._closed
 
     @property
-    def dtype(self) -> str:
+    def dtype(self) -> DTypeName:
         return self._parts.facts.dtype.name
 
     @property
@@ -68,7 +69,7 @@ class ChannelWriter(SlotLoans, ClosingAsync):
         return self._parts.facts.slots
 
     @property
-    def when_full(self) -> str:
+    def when_full(self) -> WhenFull:
         return self._parts.facts.when_full
 
     @property

@@ -6,6 +6,7 @@ import math
 import os
 
 from ._deadline import Deadline, check_seconds
+from ._device_names import Device, default_device
 from ._hub_socket import hub_socket_path, trusted_users
 from ._link import Link
 from ._patched import refuse_patched
@@ -21,6 +22,7 @@ def connect(
     socket: str | os.PathLike[str] | None = None,
     *,
     program: str | None = None,
+    device: Device | None = None,
     hub_uid: int | None = None,
     start: bool = True,
     hub_idle: float | None = None,
@@ -31,8 +33,9 @@ def connect(
     """Joins the hub of this user, and starts one if none runs.
 
     `socket` is its path; by default CUDA_IPC_SOCKET, else one in the user's runtime folder.
-    `program` names this process to others. `hub_uid` is one more user whose hub is trusted; by
-    default CUDA_IPC_HUB_UID.
+    `program` names this process to others. `device` is that of calls that name none; by default
+    CUDA_IPC_DEVICE, else "host". `hub_uid` is one more user whose hub is trusted; by default
+    CUDA_IPC_HUB_UID.
 
     With `start`, a hub is started if none runs, in a folder of this user: the one of the wheel with
     Node.js, else by the command `cuda-ipc`. It ends after `hub_idle` seconds without clients and
@@ -40,7 +43,8 @@ def connect(
     `reconnect_timeout` seconds if this one crashes, and registers again what is held.
 
     Raises HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED,
-    TIMEOUT; UNSUPPORTED in a process that gevent or eventlet has patched; TypeError, ValueError.
+    TIMEOUT, INVALID_DEVICE; UNSUPPORTED in a process that gevent or eventlet has patched;
+    TypeError, ValueError.
     """
     deadline = Deadline("connect to a hub", timeout)
     refuse_patched("connect to a hub")
@@ -53,13 +57,14 @@ def connect(
         check_seconds("hub_idle", hub_idle)
         if math.isinf(hub_idle):
             raise ValueError("hub_idle must be a finite number of seconds")
+    default = default_device(device)
     path = hub_socket_path(socket)
     deadline.attempt = f"connect to the hub at {path}"
     name = own_program() if program is None else program
     target = HubTarget(path, trusted_users(hub_uid), name, start, hub_idle)
     link = Link(target, reconnect, reconnect_timeout, deadline)
     link.start()
-    return Hub(link)
+    return Hub(link, default)
 
 
 connect_async = async_form(connect)

@@ -10,6 +10,8 @@ import base64
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ._choices import DTypeLike, DTypeName
+from ._device_names import Device, gpu_ordinal
 from ._dtypes import dtype_of
 from ._layout import Layout, checked_shape, packed_strides
 from .arrays import Array, HandleState
@@ -29,7 +31,7 @@ class RawHandle(NamedTuple):
     """A handle of 64 bytes, and the array in the allocation that it names."""
 
     handle: bytes
-    dtype: str
+    dtype: DTypeName
     shape: tuple[int, ...]
     #: In elements.
     strides: tuple[int, ...]
@@ -116,18 +118,19 @@ def handle_of(tensor: Any) -> RawHandle:
 
 def open_handle(
     handle: bytes | bytearray | memoryview | Sequence[int] | str | RawHandle,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     shape: int | Sequence[int] | None = None,
     *,
     strides: Sequence[int] | None = None,
     byte_offset: int = 0,
-    device: str = "cuda:0",
+    device: Device | None = None,
 ) -> Array:
     """Opens the array behind a handle of another process, without a copy.
 
     A bare handle does not say what lies behind it: give `dtype`, `shape`, `strides` (in elements)
     and `byte_offset` (from the start of the allocation, as PyTorch, CuPy and Numba send it). A
-    `RawHandle` has them. The memory stays open until nothing views it any more. Raises
+    `RawHandle` has them. `device` is "cuda:N", N or a `torch.device`; by default CUDA_IPC_DEVICE if
+    it is a GPU, else "cuda:0". The memory stays open until nothing views it any more. Raises
     INVALID_HANDLE, OWN_HANDLE in the process that made it, INVALID_DESCRIPTOR if the array exceeds
     the allocation, INVALID_DEVICE, DEVICE_NOT_FOUND.
     """
@@ -152,7 +155,7 @@ class Pool:
     def open(
         self,
         data: Any,
-        dtype: object = "uint8",
+        dtype: DTypeLike = "uint8",
         shape: int | Sequence[int] | None = None,
         *,
         strides: Sequence[int] | None = None,
@@ -189,11 +192,11 @@ class Pool:
         return Array(HandleState("pooled"), memory, layout)
 
 
-def open_pool(handle: Any, *, device: str = "cuda:0") -> Pool:
+def open_pool(handle: Any, *, device: Device | None = None) -> Pool:
     """Opens a memory pool of another process.
 
     `handle` is its file descriptor, which stays yours, or an `IPCAllocationHandle` of cuda.core.
-    Raises CUDA_ERROR, INVALID_DEVICE, DEVICE_NOT_FOUND.
+    `device` is as for `open_handle`. Raises CUDA_ERROR, INVALID_DEVICE, DEVICE_NOT_FOUND.
     """
     fd = int(handle) if hasattr(handle, "__int__") else int(handle.handle)
     from ._cuda_handles import ImportedPool
@@ -201,17 +204,15 @@ def open_pool(handle: Any, *, device: str = "cuda:0") -> Pool:
     return Pool(ImportedPool(_context(device), fd))
 
 
-def _context(device: str) -> Any:
-    kind, _, ordinal = device.partition(":")
-    if kind != "cuda" or not ordinal.isdecimal():
-        raise CudaIpcError("INVALID_DEVICE", f'Cannot use the device {device!r}: wanted "cuda:N"')
+def _context(device: Device | None) -> Any:
+    ordinal = gpu_ordinal(device)
     from ._cuda import context_at
 
-    return context_at(int(ordinal))
+    return context_at(ordinal)
 
 
 def _layout(
-    dtype: object,
+    dtype: DTypeLike | None,
     shape: int | Sequence[int] | None,
     strides: Sequence[int] | None,
     byte_offset: int,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from ._choices import Access
 from ._waiting import async_form
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array
 from .errors import CudaIpcError
-from .shared import Access
 
 if TYPE_CHECKING:
     from .hub import Hub

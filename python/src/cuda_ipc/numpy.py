@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._choices import Access
 from ._dtypes import DTYPES, numpy_dtype
 from ._waiting import async_form
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array
-from .shared import Access
 
 if TYPE_CHECKING:
     from .hub import Hub

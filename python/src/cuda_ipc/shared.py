@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from ._choices import Kind
 from ._closing import OfProcess
 from ._deadline import Deadline
 from ._fds import is_finalizing
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from ._link import Link
 
 REQUEST_S = DEFAULT_MS_REQUEST / 1000
-
-#: How memory is opened. With "copy", what is written stays in this process.
-Access = Literal["read", "read-write", "copy"]
 
 
 def private_copy(memory: Memory, layout: Layout) -> tuple[Memory, Layout]:
@@ -239,9 +237,9 @@ class ObjectInfo:
         self.descriptor: dict[str, Any] = entry["descriptor"]
 
     @property
-    def kind(self) -> str:
-        """ "array", "bundle", "timeline" or "channel"."""
-        return str(self.descriptor["content"]["kind"])
+    def kind(self) -> Kind:
+        kind: Kind = self.descriptor["content"]["kind"]
+        return kind
 
     @property
     def byte_length(self) -> int:

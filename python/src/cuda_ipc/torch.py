@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ._choices import Access
+from ._device_names import Device, device_name
 from ._waiting import async_form
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array, HandleState
 from .errors import CudaIpcError
-from .shared import Access
 
 if TYPE_CHECKING:
     from .hub import Hub
@@ -215,12 +216,14 @@ def _viewer() -> Callable[[Array], Any]:
     return viewed
 
 
-def current_stream(device: str) -> Any:
+def current_stream(device: Device) -> Any:
     """PyTorch's current stream on a device such as "cuda:0"; None on "host".
 
-    It is what `stream` of channels accepts, so one program serves both kinds of devices.
+    Devices are given as for `Hub.create`. It is what `stream` of channels accepts, so
+    one program serves both kinds of devices.
     """
-    return None if device == "host" else _torch().cuda.current_stream(device)
+    name = device_name(device)
+    return None if name == "host" else _torch().cuda.current_stream(name)
 
 
 def empty(*size: int | Sequence[int], dtype: Any = None, device: Any = None) -> Any:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from .._memory import HostAllocation, Memory, round_up
 from .._protocol import PAGE_BYTES
-from ..errors import CudaIpcError, coded
+from ..errors import coded
 
 
 @coded("allocate memory")  # its imports, too, open files
 def allocate(device: str, byte_length: int) -> tuple[Memory, str | None, int]:
-    """Memory on the device, the UUID of a GPU, and the bytes that were allocated."""
+    """Memory on "host" or "cuda:N", the UUID of a GPU, and the bytes that were allocated."""
     if device == "host":
         allocated = max(PAGE_BYTES, round_up(byte_length, PAGE_BYTES))
         return HostAllocation(allocated), None, allocated
-    kind, _, ordinal = device.partition(":") if isinstance(device, str) else ("", "", "")
-    if kind != "cuda" or not ordinal.isdecimal():
-        raise CudaIpcError(
-            "INVALID_DEVICE", f'Cannot use the device {device!r}: wanted "host" or "cuda:N"'
-        )
     from .._cuda import CudaAllocation, context_at, full_uuid
 
-    context = context_at(int(ordinal))
+    context = context_at(int(device[len("cuda:") :]))
     memory = CudaAllocation(context, byte_length)
     return memory, full_uuid(context), memory.length

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._bundle_index import Index, read_index, write_index
+from .._choices import Access, DTypeLike, Replace
 from .._data import data_of
 from .._deadline import Deadline
 from .._descriptors import (
@@ -14,13 +15,14 @@ from .._descriptors import (
     make_descriptor,
     wrong_kind,
 )
+from .._device_names import Device
 from .._fds import SharedFds
 from .._layout import Layout, Refused, checked_layout, packed_layout
 from .._memory import Memory, round_up
 from .._waiting import async_form
-from ..shared import REQUEST_S, Access, SharedArray, SharedBundle, private_copy
+from ..shared import REQUEST_S, SharedArray, SharedBundle, private_copy
 from .allocation import allocate
-from .session import Opened, Replace, Session, check_replace, discard
+from .session import Opened, Session, check_replace, discard
 from .sharing import checked_sharing
 
 Shape = int | Sequence[int]
@@ -32,10 +34,10 @@ class HubArrays(Session):
     def create(
         self,
         name: str,
-        dtype: object,
+        dtype: DTypeLike,
         shape: Shape,
         *,
-        device: str = "host",
+        device: Device | None = None,
         pinned: bool = False,
         replace: Replace = False,
         sharing: Mapping[str, Any] | None = None,
@@ -47,8 +49,9 @@ class HubArrays(Session):
         it ends once another object of this client has the name.
 
         `dtype` is a name such as "float32", or a dtype of NumPy or PyTorch. `shape` is in elements.
-        `device` is "host" or "cuda:N". A `pinned` array stays until it is removed; another one
-        ends with its last lease. `sharing` names the users who may open it beside yours and root:
+        `device` is "host", "cuda:N", N, "auto" (the first GPU, else the host) or a `torch.device`;
+        by default that of `connect`. A `pinned` array stays until it is removed; another one ends
+        with its last lease. `sharing` names the users who may open it beside yours and root:
         `{"with": "group"}` those of this process's group, `{"with": "all"}` all that the hub
         serves; with `"access": "read-write"` also for writing.
 
@@ -56,13 +59,14 @@ class HubArrays(Session):
         name on. It is never free in between, and who has the old object keeps it. `True` replaces
         an object of the same kind, and raises WRONG_KIND for any other; "any" replaces any object.
 
-        Raises NAME_TAKEN, INVALID_NAME, UNSUPPORTED_DTYPE, OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT;
+        Raises NAME_TAKEN, INVALID_NAME, UNSUPPORTED_DTYPE, INVALID_DEVICE, DEVICE_NOT_FOUND,
+        OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT;
         PERMISSION_DENIED if another user owns the older object.
         """
         check_replace(replace)
         layout, users = packed_layout(dtype, shape), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
-        given = allocate(device, layout.nbytes)
+        given = allocate(self._device(device), layout.nbytes)
         return self._named(name, layout, given, pinned, users, deadline, replace)
 
     def put(
@@ -70,9 +74,9 @@ class HubArrays(Session):
         name: str,
         data: Any,
         *,
-        dtype: object = None,
+        dtype: DTypeLike | None = None,
         shape: Shape | None = None,
-        device: str = "host",
+        device: Device | None = None,
         pinned: bool = False,
         replace: Replace = False,
         sharing: Mapping[str, Any] | None = None,
@@ -89,7 +93,7 @@ class HubArrays(Session):
         found, lengths, view = data_of(data, dtype, shape)
         layout, users = packed_layout(found, lengths), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
-        given = allocate(device, layout.nbytes)
+        given = allocate(self._device(device), layout.nbytes)
         array = self._named(name, layout, given, pinned, users, deadline, replace)
         try:
             array.write(view)
@@ -157,10 +161,10 @@ class HubArrays(Session):
     def create_bundle(
         self,
         name: str,
-        arrays: Mapping[str, tuple[object, Shape]],
+        arrays: Mapping[str, tuple[DTypeLike, Shape]],
         metadata: Mapping[str, str] | None = None,
         *,
-        device: str = "host",
+        device: Device | None = None,
         pinned: bool = False,
         replace: Replace = False,
         sharing: Mapping[str, Any] | None = None,
@@ -181,7 +185,7 @@ class HubArrays(Session):
             layouts[key] = packed_layout(dtype, shape, round_up(end, BUNDLE_ALIGNMENT))
             end = layouts[key].byte_offset + layouts[key].nbytes
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
-        memory, uuid, allocated = allocate(device, end)
+        memory, uuid, allocated = allocate(self._device(device), end)
         index, length = write_index(Index(layouts, metadata))
         content = {"kind": "bundle", "arrayCount": len(layouts), "indexByteLength": length}
         descriptor = make_descriptor(uuid, end, allocated, content)
@@ -228,7 +232,7 @@ class HubArrays(Session):
     open_bundle_async = async_form(open_bundle)
 
 
-def _dtype_and_shape(key: str, wanted: object) -> tuple[object, Shape]:
+def _dtype_and_shape(key: str, wanted: object) -> tuple[DTypeLike, Shape]:
     # WHY the first one is looked at: (2, 3) is a shape without its dtype.
     if not isinstance(wanted, (tuple, list)) or len(wanted) != 2 or isinstance(wanted[0], int):
         shown = repr(wanted) if isinstance(wanted, (tuple, list)) else type(wanted).__name__

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._channel_parts import ReaderParts, WriterParts, new_facts
+from .._choices import Access, DTypeLike, Replace, Start, WhenFull, WhenWriterGone
 from .._deadline import Deadline
 from .._descriptors import (
     ChannelFacts,
@@ -15,6 +16,7 @@ from .._descriptors import (
     make_descriptor,
     wrong_kind,
 )
+from .._device_names import Device
 from .._leases import HeldLease
 from .._protocol import DEFAULT_MS_EXPLANATION, WRITER_OPEN
 from .._ring_succession import take_over
@@ -27,7 +29,7 @@ from ..shared import REQUEST_S
 from .allocation import allocate
 from .arrays import BUNDLE_ALIGNMENT, Shape
 from .names import HubNames
-from .session import Opened, Replace, check_replace, discard
+from .session import Opened, check_replace, discard
 from .sharing import checked_sharing
 
 if TYPE_CHECKING:
@@ -40,15 +42,15 @@ class HubChannels(HubNames):
     def create_channel(
         self,
         name: str,
-        dtype: object,
+        dtype: DTypeLike,
         shape: Shape,
         *,
         slots: int = 8,
         readers_max: int = 8,
         meta_bytes_max: int = 256,
-        when_full: str = "wait",
-        when_writer_gone: str = "end",
-        device: str = "host",
+        when_full: WhenFull = "wait",
+        when_writer_gone: WhenWriterGone = "end",
+        device: Device | None = None,
         pinned: bool = False,
         replace: Replace = False,
         sharing: Mapping[str, Any] | None = None,
@@ -63,14 +65,15 @@ class HubChannels(HubNames):
         """
         check_replace(replace)
         users = checked_sharing(sharing)
-        alignment = 64 if device == "host" else BUNDLE_ALIGNMENT
+        where = self._device(device)
+        alignment = 64 if where == "host" else BUNDLE_ALIGNMENT
         facts = new_facts(
             dtype, shape, slots, readers_max, meta_bytes_max, when_full, when_writer_gone, alignment
         )
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         while True:
             size = facts.slot_stride * facts.memory_slots
-            memory, uuid, allocated = allocate(device, size)
+            memory, uuid, allocated = allocate(where, size)
             parts, fds = WriterParts.create(facts, memory)
             descriptor = make_descriptor(uuid, size, allocated, facts.content())
             try:
@@ -89,7 +92,7 @@ class HubChannels(HubNames):
         self,
         name: str,
         *,
-        start: str = "next",
+        start: Start = "next",
         lossy: bool = False,
         stream: Any = None,
         spin: float = SPIN_S,
@@ -170,7 +173,7 @@ class HubChannels(HubNames):
     def _open_channel(
         self,
         name: str,
-        access: str,
+        access: Access,
         wait: bool,
         timeout: float | Deadline | None,
         role: str,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._choices import DTypeLike, Machine, Policy
+from .._device_names import Device, device_name
 from .._protocol import DEFAULT_MS_SERVICE_CLAIM
 from ..errors import coded
 from ..shared import REQUEST_S
@@ -27,13 +29,13 @@ class HubServices(HubChannels):
         name: str,
         handler: Handler,
         *,
-        request: tuple[object, Shape],
-        reply: tuple[object, Shape] | None = None,
+        request: tuple[DTypeLike, Shape],
+        reply: tuple[DTypeLike, Shape] | None = None,
         depth: int | None = None,
         clients_max: int = 16,
         concurrency: int = 1,
         meta_bytes_max: int = 256,
-        device: str = "host",
+        device: Device | None = None,
         stream: Any = None,
         sharing: Mapping[str, Any] | None = None,
         claim_timeout: float = _CLAIM_S,
@@ -61,6 +63,7 @@ class HubServices(HubChannels):
         def threads(finish: Finish) -> Runner:
             return ThreadRunner(f"cuda-ipc handler {name}", handler, finish)
 
+        where = self._device(device)
         plan = _plan(
             request,
             reply,
@@ -69,23 +72,23 @@ class HubServices(HubChannels):
             concurrency,
             meta_bytes_max,
             claim_timeout,
-            device,
+            where,
             stream,
         )
-        return self._serve(name, handler, False, plan, threads, device, sharing, timeout)
+        return self._serve(name, handler, False, plan, threads, where, sharing, timeout)
 
     async def serve_async(
         self,
         name: str,
         handler: AsyncHandler,
         *,
-        request: tuple[object, Shape],
-        reply: tuple[object, Shape] | None = None,
+        request: tuple[DTypeLike, Shape],
+        reply: tuple[DTypeLike, Shape] | None = None,
         depth: int | None = None,
         clients_max: int = 16,
         concurrency: int = 1,
         meta_bytes_max: int = 256,
-        device: str = "host",
+        device: Device | None = None,
         stream: Any = None,
         sharing: Mapping[str, Any] | None = None,
         claim_timeout: float = _CLAIM_S,
@@ -106,6 +109,7 @@ class HubServices(HubChannels):
         def tasks(finish: Finish) -> Runner:
             return TaskRunner(loop, handler, finish)
 
+        where = self._device(device)
         plan = _plan(
             request,
             reply,
@@ -114,11 +118,11 @@ class HubServices(HubChannels):
             concurrency,
             meta_bytes_max,
             claim_timeout,
-            device,
+            where,
             stream,
         )
         return await in_thread(
-            lambda: self._serve(name, handler, True, plan, tasks, device, sharing, timeout),
+            lambda: self._serve(name, handler, True, plan, tasks, where, sharing, timeout),
             lambda service: service.close(),
         )
 
@@ -127,11 +131,11 @@ class HubServices(HubChannels):
         self,
         name: str,
         *,
-        policy: str = "retry",
+        policy: Policy = "retry",
         retries_max: int = 3,
         workers_max: int = 64,
-        machine: str = "here",
-        device: str | None = None,
+        machine: Machine = "here",
+        device: Device | None = None,
         stream: Any = None,
         sharing: Mapping[str, Any] | None = None,
     ) -> ServiceClient:
@@ -152,7 +156,8 @@ class HubServices(HubChannels):
         self._link.check(f'connect to service "{name}"')
         if machine not in ("here", "any"):
             raise ValueError(f'machine must be "here" or "any", not {machine!r}')
-        plan = client_plan(policy, retries_max, workers_max, device, sharing, stream)
+        where = None if device is None else device_name(device)
+        plan = client_plan(policy, retries_max, workers_max, where, sharing, stream)
         client = ServiceClient(self, name, plan, machine)  # type: ignore[arg-type]
         self._services.add(client)
         return client

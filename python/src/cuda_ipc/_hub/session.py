@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
+from .._choices import Access, Replace
 from .._connection import Result
 from .._deadline import Deadline
 from .._descriptors import MemorySource, check_name, checked_descriptor
+from .._device_names import Device, device_name
 from .._fds import SharedFds
 from .._layout import Refused
 from .._leases import HeldLease
@@ -18,7 +20,6 @@ from .._packets import checked_number
 from ..errors import CudaIpcError
 
 T = TypeVar("T")
-Replace = bool | Literal["any"]
 
 
 def check_replace(replace: object) -> None:
@@ -46,12 +47,17 @@ class Opened:
 class Session:
     """One connection's worth of created and opened objects."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, default_device: str | None = None) -> None:
         self._link = link
+        self._default_device = default_device
         self._handles: weakref.WeakSet[Any] = weakref.WeakSet()
         self._keeping = threading.RLock()
         #: Workers and clients. Their threads use the hub, so they are closed before the rest.
         self._services: set[Any] = set()
+
+    def _device(self, device: Device | None) -> str:
+        """As "host" or "cuda:N". Raises INVALID_DEVICE, TypeError."""
+        return device_name(device, self._default_device)
 
     def _begin(self, attempt: str, timeout: float | Deadline | None) -> Deadline:
         deadline = timeout if isinstance(timeout, Deadline) else Deadline(attempt, timeout)
@@ -127,7 +133,7 @@ class Session:
     def _open(
         self,
         name: str,
-        access: str,
+        access: Access,
         wait: bool,
         timeout: float | Deadline | None,
         role: str | None,

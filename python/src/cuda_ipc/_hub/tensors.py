@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from .._choices import Replace
 from .._waiting import async_form
 from ..errors import coded
 from ..shared import REQUEST_S
 from .arrays import HubArrays
-from .session import Replace, check_replace, discard
+from .session import check_replace, discard
 
 if TYPE_CHECKING:
     from .._sharing import SharedTensor

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .._choices import Replace, WhenWriterGone
 from .._descriptors import MemorySource, check_name, make_descriptor, timeline_offset, wrong_kind
 from .._fds import SharedFds
 from .._memory import check_file, create_file
@@ -13,7 +14,7 @@ from .._waiting import async_form
 from .._words import Words
 from ..shared import REQUEST_S
 from ..timelines import TIMELINE_FILE_BYTES, OwnedTimeline, Timeline, take_over
-from .session import Opened, Replace, Session, check_replace, discard
+from .session import Opened, Session, check_replace, discard
 from .sharing import checked_sharing
 
 
@@ -23,7 +24,7 @@ class HubTimelines(Session):
         name: str,
         *,
         replace: Replace = False,
-        when_owner_gone: str = "end",
+        when_owner_gone: WhenWriterGone = "end",
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> OwnedTimeline:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._channel_parts import check_range, new_facts
+from .._choices import DTypeLike, DTypeName
 from .._descriptors import ChannelFacts
 from .._dtypes import DTYPES
 from .._protocol import (
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from .._cuda_streams import Stream
 
 #: The dtype and the shape, in elements, of the largest message.
-MessageSpec = tuple[object, int | Sequence[int]]
+MessageSpec = tuple[DTypeLike, int | Sequence[int]]
 _VERSION = 1
 #: A channel always has memory, even if its messages have only meta.
 _NO_DATA: MessageSpec = ("uint8", 1)
@@ -121,7 +122,7 @@ class ServiceFacts(NamedTuple):
     """How a client must make the channel for its requests."""
 
     depth: int
-    dtype: str
+    dtype: DTypeName
     shape: tuple[int, ...]
     #: With the envelope.
     meta_bytes_max: int

@@ -1,0 +1,87 @@
+"""What a type checker says of a program: it refuses a misspelt word where a call has a choice."""
+
+from __future__ import annotations
+
+import re
+import sys
+import typing
+
+import pytest
+from conftest import SOURCE
+
+import cuda_ipc
+from cuda_ipc import _choices, _protocol
+
+PROGRAM = """
+import cuda_ipc
+
+hub = cuda_ipc.connect("/hub.sock", device="cuda:1")
+array = hub.create("a", "float32", (2, 3))
+hub.create("a", array.dtype, array.shape, replace="any", device=1)
+hub.create("a", "float23", 1)  # wrong
+hub.create("a", "int8", 1, replace="all")  # wrong
+hub.create("a", "int8", 1, device=1.5)  # wrong
+hub.put("a", b"abc", dtype="uint8")
+hub.put("a", b"abc", dtype="unit8")  # wrong
+hub.create_bundle("b", {"w": ("float32", 2), "i": ("int8", (1, 2))})
+hub.create_bundle("b", {"w": ("float", 2)})  # wrong
+hub.open("a", access="copy")
+hub.open("a", access="write")  # wrong
+hub.open_bundle("a", access="readwrite")  # wrong
+hub.create_channel("c", "int8", 1, when_full="drop-oldest", when_writer_gone="wait")
+hub.create_channel("c", "int8", 1, when_full="drop")  # wrong
+hub.create_channel("c", "int8", 1, when_writer_gone="stay")  # wrong
+hub.create_timeline("t", when_owner_gone="wait")
+hub.create_timeline("t", when_owner_gone="stay")  # wrong
+hub.open_channel("c", start="latest")
+hub.open_channel("c", start="newest")  # wrong
+hub.serve("s", lambda request, reply: None, request=("int8", 1), reply=("int8", 1))
+hub.serve("s", lambda request, reply: None, request=("int9", 1))  # wrong
+hub.connect_service("s", policy="fail", machine="any")
+hub.connect_service("s", policy="retries")  # wrong
+hub.connect_service("s", machine="all")  # wrong
+hub.open("a", timeoutMs=5)  # wrong
+cuda_ipc.torch.load_file("m", access="write")  # wrong
+cuda_ipc.numpy.load_file("m", access="write")  # wrong
+cuda_ipc.interop.open_handle(b"", "int9", 1)  # wrong
+hub.inspect("a")[0].kind == "arry"  # wrong
+hub.observe_channel("c").statistics().writer == "closing"  # wrong
+"""
+
+
+def test_a_type_checker_refuses_a_wrong_word(tmp_path, monkeypatch):
+    api = pytest.importorskip("mypy.api")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    monkeypatch.setenv("MYPYPATH", SOURCE)
+    cache = f"--cache-dir={tmp_path / 'cache'}"
+    options = ["--strict", "--config-file=", cache, "--follow-imports=silent"]
+    said, errors, _ = api.run([*options, "--ignore-missing-imports", str(program)])
+    assert errors == ""
+    refused = {int(line) for line in re.findall(r"program\.py:(\d+): error", said)}
+    lines = PROGRAM.splitlines()
+    assert refused == {number for number, line in enumerate(lines, 1) if "# wrong" in line}, said
+
+
+def test_types_have_the_words_that_calls_take():
+    assert typing.get_args(_choices.DTypeName) == cuda_ipc.dtypes == tuple(_protocol.DTYPE_SIZES)
+    assert typing.get_args(_choices.WhenFull) == _protocol.WHEN_FULL
+    assert typing.get_args(_choices.WhenWriterGone) == _protocol.WHEN_WRITER_GONE
+
+
+def test_a_dtype_of_numpy_is_one(tmp_path, monkeypatch):
+    api = pytest.importorskip("mypy.api")
+    pytest.importorskip("numpy")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy, cuda_ipc\n"
+        'hub = cuda_ipc.connect("/hub.sock")\n'
+        'hub.create("a", numpy.float32, 1)\n'
+        'hub.create("a", numpy.dtype("float32"), numpy.zeros(3).shape)\n'
+    )
+    monkeypatch.setenv("MYPYPATH", SOURCE)
+    cache = f"--cache-dir={tmp_path / 'cache'}"
+    said, errors, status = api.run(
+        ["--strict", "--config-file=", cache, "--python-executable", sys.executable, str(program)]
+    )
+    assert (errors, status) == ("", 0), said
