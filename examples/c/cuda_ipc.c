@@ -1239,8 +1239,8 @@ static int open_object(cuda_ipc_hub *hub, const char *name, cuda_ipc_access acce
     copy_string(&hub->json, member(&hub->json, hub->result, "found"), found, sizeof found);
     close_received(hub);
   }
-  return fail(error, "TIMEOUT", "Cannot open \"%s\" within %lld ms: %s", name,
-              (long long)timeout_ms, *found == 0 ? "the hub did not say why" : found);
+  return fail(error, "TIMEOUT", "Cannot open \"%s\" within %lld ms: %s; the hub is at %s", name,
+              (long long)timeout_ms, *found == 0 ? "the hub did not say why" : found, hub->path);
 }
 
 /* Reads the memory of a descriptor, and gives the token of its content, or -1. */

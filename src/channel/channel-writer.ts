@@ -23,7 +23,7 @@ import type { WriterParts } from "./channel-parts.js";
 import { FairTurns } from "./hot/fair-turns.js";
 import { type LoanedSlot, type LoanOptions, SlotLoans, streamOfLoan } from "./loaned-slot.js";
 import { enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
-import { ReaderRoster, type WhoReads } from "./reader-roster.js";
+import { type ReaderNames, ReaderRoster } from "./reader-roster.js";
 import { type StreamableMessage, writableOf } from "./web-streams.js";
 
 const checkWaitOptions = optionsOf<WaitOptions>("waitForReaders()", waitChecks);
@@ -50,13 +50,9 @@ export class ChannelWriter<D extends DType = DType> {
   /**
    * Takes over the parts of a new channel, or of one that this writer continues.
    * @param onClose called once, when it is closed and its streams are done
-   * @param whoReads names the readers in errors
+   * @param names names the readers in errors
    */
-  constructor(
-    parts: WriterParts<D>,
-    onClose: () => void,
-    whoReads: WhoReads = async () => new Map(),
-  ) {
+  constructor(parts: WriterParts<D>, onClose: () => void, names?: ReaderNames) {
     const { label, words, control, seats, roomBell } = parts;
     this.label = label;
     this.#parts = parts;
@@ -66,7 +62,7 @@ export class ChannelWriter<D extends DType = DType> {
     this.#ring = new RingWriter(words, pages, ring, (seat, lease) =>
       points.readerDied.publish({ name: label, seat, lease }),
     );
-    this.#roster = new ReaderRoster(() => (this.#open ? this.#ring.liveReaders() : []), whoReads);
+    this.#roster = new ReaderRoster(() => (this.#open ? this.#ring.liveReaders() : []), names);
     this.#room = new BellWatch(roomBell);
     this.#loss = new DeviceLossWatch(parts.memory.buffer.device, () => ringBell(roomBell));
     const line = words.readyOffset(words.epoch);

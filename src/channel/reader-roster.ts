@@ -4,21 +4,25 @@ import { hasCode, withCallers } from "../base/errors.js";
 import { retryPause } from "../base/pause.js";
 import type { LiveReader } from "../ring/reader-seats.js";
 
-/** Returns the process of each reader by its seat: `process 77 (viewer.js)`. */
-export type WhoReads = () => Promise<ReadonlyMap<number, string>>;
+/** The hub that has the channel, for errors. */
+export interface ReaderNames {
+  readonly socketPath: string;
+  /** Returns the process of each reader by its seat: `process 77 (viewer.js)`. */
+  whoReads(): Promise<ReadonlyMap<number, string>>;
+}
 
 /** How many readers a message names. It counts the others. */
 const NAMED_MAX = 3;
 
 export class ReaderRoster {
   readonly #live: () => LiveReader[];
-  readonly #whoReads: WhoReads;
+  readonly #names: ReaderNames | undefined;
   /** Processes by lease, because a seat may have another reader later. */
   readonly #known = new Map<number, string>();
 
-  constructor(live: () => LiveReader[], whoReads: WhoReads) {
+  constructor(live: () => LiveReader[], names: ReaderNames | undefined) {
     this.#live = live;
-    this.#whoReads = whoReads;
+    this.#names = names;
   }
 
   /**
@@ -37,7 +41,8 @@ export class ReaderRoster {
         if (!hasCode(error, "TIMEOUT")) throw withCallers(error);
         const readers = this.#live();
         const names = readers.length === 0 ? "" : `: ${await this.#list(readers, () => "")}`;
-        throw withCallers(deadline.timedOut(`${readers.length} of ${count} came${names}`));
+        const where = this.#names === undefined ? "" : `; the hub is at ${this.#names.socketPath}`;
+        throw withCallers(deadline.timedOut(`${readers.length} of ${count} came${names}${where}`));
       }
     }
   }
@@ -76,7 +81,7 @@ export class ReaderRoster {
   async #learn(readers: readonly LiveReader[]): Promise<void> {
     // A writer may time out a hundred times a second, so ask only about new readers.
     if (readers.every(({ lease }) => this.#known.has(lease))) return;
-    const processes = await this.#whoReads();
+    const processes = (await this.#names?.whoReads()) ?? new Map();
     this.#known.clear();
     for (const { seat, lease } of readers) {
       const process = processes.get(seat);

@@ -41,7 +41,7 @@ export class WorkerSearch {
   readonly #options: ConnectServiceOptions;
   readonly #events: SearchEvents;
   readonly #ended = new AbortController();
-  readonly #found = new FoundWorkers();
+  readonly #found: FoundWorkers;
   #underWay: Promise<void> | undefined;
   #lastLookMs = Number.NEGATIVE_INFINITY;
 
@@ -50,6 +50,7 @@ export class WorkerSearch {
     this.#service = service;
     this.#options = options;
     this.#events = events;
+    this.#found = new FoundWorkers(hub.socketPath);
   }
 
   /** Searches until no worker is needed. Does nothing if a search is running. */
@@ -180,8 +181,13 @@ const TOLD_MAX = 3;
 /** Why each worker that was found could not be used, for the timeout error. */
 class FoundWorkers {
   readonly #unusable = new Map<string, unknown>();
+  readonly #socketPath: string;
   /** Why the hub could not be asked the last time. */
   #lookFailure: unknown;
+
+  constructor(socketPath: string) {
+    this.#socketPath = socketPath;
+  }
 
   /** A look has begun, and found these workers. */
   see(workers: ReadonlySet<string>): void {
@@ -215,11 +221,10 @@ class FoundWorkers {
   timedOut(attempt: string, timeoutMs: number): CudaIpcError {
     const errors =
       this.#lookFailure === undefined ? [...this.#unusable.values()] : [this.#lookFailure];
+    const where = `; the hub is at ${this.#socketPath}`;
     if (errors.length === 0) {
-      return new CudaIpcError(
-        "TIMEOUT",
-        `Cannot ${attempt}: no worker was found within ${timeoutMs} ms`,
-      );
+      const found = `no worker was found within ${timeoutMs} ms${where}`;
+      return new CudaIpcError("TIMEOUT", `Cannot ${attempt}: ${found}`);
     }
     const what =
       this.#lookFailure === undefined
@@ -228,7 +233,7 @@ class FoundWorkers {
     const told = errors.slice(0, TOLD_MAX).map(wordsOf);
     if (errors.length > TOLD_MAX) told.push(`and ${errors.length - TOLD_MAX} more`);
     const only = errors.length === 1 ? errors[0] : undefined;
-    return new CudaIpcError("TIMEOUT", `Cannot ${attempt}: ${what}: ${told.join("; ")}`, {
+    return new CudaIpcError("TIMEOUT", `Cannot ${attempt}: ${what}: ${told.join("; ")}${where}`, {
       cause: only ?? new AggregateError(errors, what),
       remedy: only instanceof CudaIpcError ? only.remedy : undefined,
     });

@@ -90,7 +90,7 @@ class Connection(PacketSocket):
         deadline.on_cancel(lambda: self.socket.shutdown(socket.SHUT_RDWR))
         try:
             if not poll.poll(deadline.remaining_ms):
-                raise deadline.timed_out(self._silence())
+                raise deadline.timed_out(self._silence(deadline))
         finally:
             deadline.on_cancel(None)
 
@@ -213,7 +213,7 @@ class Connection(PacketSocket):
         finally:
             deadline.on_cancel(None)
         deadline.check_cancelled(lambda: self._abandon(pending))
-        raise deadline.timed_out(self._why_late(pending))
+        raise deadline.timed_out(self._why_late(pending, deadline))
 
     def post(
         self,
@@ -278,16 +278,16 @@ class Connection(PacketSocket):
             self.post("cancel", {"request": number})
         return number
 
-    def _why_late(self, pending: _Pending) -> str | None:
+    def _why_late(self, pending: _Pending, deadline: Deadline) -> str | None:
         """Gives the request up, and asks the hub what an open waits for."""
         number = self._abandon(pending, cancels=False)
         if number is None or pending.op != "open":
-            return self._silence()
+            return self._silence(deadline)
         limit = Deadline("ask", DEFAULT_MS_EXPLANATION / 1000)
         try:
             reply = self.ask("cancel", {"request": number, "explain": True}, limit)
         except CudaIpcTimeout:
-            return self._silence()
+            return self._silence(deadline)
         except (CudaIpcError, ConnectionEnded):
             return None
         found = reply.result.get("found")

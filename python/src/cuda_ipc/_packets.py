@@ -67,7 +67,7 @@ class PacketSocket:
         remaining = deadline.remaining
         try:
             if not self._send_lock.acquire(timeout=-1 if remaining is None else remaining):
-                raise deadline.timed_out(self._silence())
+                raise deadline.timed_out(self._silence(deadline))
             while True:
                 deadline.check_cancelled()
                 try:
@@ -79,7 +79,7 @@ class PacketSocket:
                     poll = select.poll()
                     poll.register(self.socket, select.POLLOUT)
                     if not poll.poll(deadline.remaining_ms):
-                        raise deadline.timed_out(self._silence()) from None
+                        raise deadline.timed_out(self._silence(deadline)) from None
                 except (BrokenPipeError, ConnectionResetError):
                     # The thread that receives finds the end, after the hub's last words.
                     break
@@ -127,15 +127,16 @@ class PacketSocket:
                 return False
         return True
 
-    def _silence(self) -> str:
+    def _silence(self, deadline: Deadline) -> str:
+        where = "" if self.path in deadline.attempt else f"; the hub is at {self.path}"
         try:
             with open(f"/proc/{self.hub_pid}/stat") as file:
                 state = file.read().rpartition(")")[2].split()[0]
         except (OSError, IndexError):
-            return "the hub does not answer"
+            return f"the hub does not answer{where}"
         is_stopped = state in ("T", "t")
         what = "is stopped" if is_stopped else "runs"
-        return f"the hub (process {self.hub_pid}) does not answer: it {what}"
+        return f"the hub (process {self.hub_pid}) does not answer: it {what}{where}"
 
 
 def parse_reply(packet: bytes) -> dict[str, Any]:

@@ -221,7 +221,9 @@ class ChannelWriter(SlotLoans, ClosingAsync):
             self._check_open("wait for readers of")
             if self.readers >= count:
                 return
-            deadline.check(lambda: f"{self.readers} of {count} came")
+            deadline.check(
+                lambda: f"{self.readers} of {count} came; the hub is at {self._link.path}"
+            )
             self._check_link()
             yield pause
 

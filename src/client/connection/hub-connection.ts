@@ -273,14 +273,13 @@ export class HubConnection {
     if (!isLate && op === "open")
       this.#post((cancel) => ({ v: PROTOCOL_VERSION, id: cancel, op: "cancel", request: id }));
     if (!isLate) return error;
-    if (op !== "open" || this.#ended !== undefined)
-      return deadline.timedOut(hubSilence(this.hubPid));
+    if (op !== "open" || this.#ended !== undefined) return deadline.timedOut(hubSilence(this, op));
     const explanation = new Deadline(`ask why request ${id} waits`, {}, defaults.explanationMs);
     try {
       const { found } = await this.request("cancel", { request: id, explain: true }, explanation);
       return deadline.timedOut(`${found}; the hub is at ${this.socketPath}`);
     } catch (failure) {
-      return deadline.timedOut(hasCode(failure, "TIMEOUT") ? hubSilence(this.hubPid) : undefined);
+      return deadline.timedOut(hasCode(failure, "TIMEOUT") ? hubSilence(this, op) : undefined);
     }
   }
 

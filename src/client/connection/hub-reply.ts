@@ -5,6 +5,7 @@ import { closeFds } from "../../os/foreign-fd.js";
 import { processState } from "../../os/process-identity.js";
 import type { Packet } from "../../os/seqpacket.js";
 import { decodeReply } from "../../wire/codec.js";
+import type { Request } from "../../wire/messages.js";
 
 /**
  * The hub's last words: it was stopped on purpose and is not to be started again, or somebody has
@@ -38,10 +39,17 @@ export function readReply({ bytes, fds }: Packet): Reply {
   }
 }
 
-/** @param pid as the kernel says of the socket; 0 for a process of another PID namespace */
-export function hubSilence(pid: number): string {
-  const state = pid === 0 ? undefined : processState(pid);
+interface SilentHub {
+  /** As the kernel says of the socket; 0 for a process of another PID namespace. */
+  readonly hubPid: number;
+  readonly socketPath: string;
+}
+
+export function hubSilence({ hubPid, socketPath }: SilentHub, op: Request["op"]): string {
+  const state = hubPid === 0 ? undefined : processState(hubPid);
+  // The errors of `connect` begin with it.
+  const where = op === "hello" ? "" : `; the hub is at ${socketPath}`;
   // The number stays unsaid: the socket may be one that an earlier hub listened at.
-  if (state === undefined) return "the hub does not answer";
-  return `the hub (process ${pid}) does not answer: it ${state}`;
+  if (state === undefined) return `the hub does not answer${where}`;
+  return `the hub (process ${hubPid}) does not answer: it ${state}${where}`;
 }

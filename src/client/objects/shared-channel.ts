@@ -39,7 +39,7 @@ import type { FindOptions } from "./open-anywhere.js";
 import { wrongDType } from "./open-arrays.js";
 import type { OpenedChannel } from "./opened-channel.js";
 import type { SharedHandle } from "./shared-object.js";
-import { whoReads } from "./who-reads.js";
+import { readerNames } from "./who-reads.js";
 
 export interface CreateChannelOptions<D extends DType = DType>
   extends ChannelOptions<D>,
@@ -111,7 +111,7 @@ async function createOnce<D extends DType>(
     if (options.firstSequence !== undefined)
       new RingWriter(parts.words, [], () => {}).beginAt(options.firstSequence);
     let handle: SharedHandle | undefined;
-    const readers = () => whoReads(objects.link, name, handle?.object);
+    const readers = readerNames(objects.link, name, () => handle?.object);
     const writer = new ChannelWriter(parts, () => handle?.close(), readers);
     // The writer closes its parts itself, once they are not in use any more.
     scope.handOver();
@@ -190,7 +190,7 @@ export function resumeChannel(
       scope.own(parts, (parts) => parts.close());
       follow(parts);
       let handle: SharedHandle | undefined;
-      const readers = () => whoReads(objects.link, name, opened.object);
+      const readers = readerNames(objects.link, name, () => opened.object);
       const writer = new ChannelWriter(parts, () => handle?.close(), readers);
       handle = objects.handles.track(opened, lastingWriter(writer, parts));
       parts.words.setState("open");

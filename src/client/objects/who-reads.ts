@@ -1,10 +1,20 @@
 /** Asks the hub who reads a channel. */
 import { Deadline } from "../../base/deadline.js";
 import { defaults } from "../../base/limits.js";
+import type { ReaderNames } from "../../channel/reader-roster.js";
 import type { HubLink } from "../connection/hub-link.js";
 
+/** @param object its number, once the hub has it */
+export function readerNames(
+  link: HubLink,
+  name: string,
+  object: () => number | undefined,
+): ReaderNames {
+  return { socketPath: link.socketPath, whoReads: () => whoReads(link, name, object()) };
+}
+
 /** The processes that read a channel, by seat. Empty if the hub does not answer at once. */
-export async function whoReads(
+async function whoReads(
   link: HubLink,
   name: string,
   object: number | undefined,

@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect } from "../../../src/client/connect.js";
+import { serve } from "../../../src/service/service.js";
+import { connectService } from "../../../src/service/service-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { patientExplanations } from "../../support/patient-explanations.js";
 import { ScriptedHub } from "../../support/scripted-hub.js";
@@ -65,16 +67,42 @@ describe("a hub that does not answer", () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const stopped = new RegExp(
-      `; the hub \\(process ${testHub.pid}\\) does not answer: it is stopped`,
+      `; the hub \\(process ${testHub.pid}\\) does not answer: it is stopped \\(.+\\); the hub is at ${testHub.socket}$`,
     );
+    const connecting = /; the hub \(process \d+\) does not answer: it is stopped \(.+\)$/;
+    using made = await hub.create("made", ITEM);
     testHub.kill("SIGSTOP");
     try {
       await assert.rejects(hub.list(LATE), timeout(stopped));
       await assert.rejects(hub.open("frame", LATE), timeout(stopped));
-      await assert.rejects(testHub.connect(LATE), timeout(stopped));
+      const calls: Readonly<Record<string, () => Promise<unknown>>> = {
+        create: () => hub.create("frame", { ...ITEM, ...LATE }),
+        put: () => hub.put("frame", new Int8Array(1), LATE),
+        createChannel: () => hub.createChannel("frame", { ...ITEM, ...LATE }),
+        createTimeline: () => hub.createTimeline("frame", LATE),
+        publish: () => made.publish(LATE),
+        inspect: () => hub.inspect("frame", LATE),
+        remove: () => hub.remove("frame", LATE),
+        status: () => hub.status(LATE),
+        stop: () => hub.stop(LATE),
+        serve: () => serve(hub, "frame", { request: ITEM, ...LATE }, () => {}),
+      };
+      for (const [name, call] of Object.entries(calls))
+        await assert.rejects(call, timeout(stopped), name);
+      await assert.rejects(testHub.connect(LATE), timeout(connecting));
     } finally {
       testHub.kill("SIGCONT");
     }
+  });
+
+  it("is named by waits for readers and for workers", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    using writer = await hub.createChannel("frames", ITEM);
+    await using client = connectService(hub, "nobody");
+    const named = timeout(new RegExp(`; the hub is at ${testHub.socket}$`));
+    await assert.rejects(writer.waitForReaders(1, LATE), named);
+    await assert.rejects(client.request(undefined, LATE), named);
   });
 
   it("is reported as gone while no other hub has replaced it", async () => {

@@ -95,17 +95,19 @@ class WorkerSearch:
         """The error of a request that found no usable worker in time."""
         with self._changed:
             failure, unusable = self._look_failure, list(self._unusable.values())
+        where = f"; the hub is at {self._hub.socket_path}"
         if failure is not None:
             return deadline.timed_out(
-                f"no worker was found, because the hub did not list its names: {_words(failure)}"
+                "no worker was found, because the hub did not list its names: "
+                f"{_words(failure)}{where}"
             )
         if not unusable:
-            return deadline.timed_out("no worker was found")
+            return deadline.timed_out(f"no worker was found{where}")
         told = [_words(one) for one in unusable[:_TOLD_MAX]]
         if len(unusable) > _TOLD_MAX:
             told.append(f"and {len(unusable) - _TOLD_MAX} more")
         return deadline.timed_out(
-            f"none of {len(unusable)} workers could be used: {'; '.join(told)}"
+            f"none of {len(unusable)} workers could be used: {'; '.join(told)}{where}"
         )
 
     def _run(self) -> None:
