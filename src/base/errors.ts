@@ -105,6 +105,12 @@ export function hasCode(error: unknown, code: ErrorCode): error is CudaIpcError 
   return error instanceof CudaIpcError && error.code === code;
 }
 
+/** A copy of an error that several calls throw, so that each throws its own stack. */
+export function again(error: CudaIpcError): CudaIpcError {
+  const { code, message, cause, remedy } = error;
+  return new CudaIpcError(code, message, { cause, remedy });
+}
+
 /** Lines of a stack that are looked at for the caller. */
 const FRAMES_MAX = 50;
 

@@ -7,7 +7,7 @@
  *     +---- farewell, close -----+---- the time is up, close ----> ended
  */
 import { Deadline } from "../../base/deadline.js";
-import { CudaIpcError, hasCode, withCallers } from "../../base/errors.js";
+import { again, CudaIpcError, hasCode, withCallers } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import { Listeners } from "../../base/listeners.js";
 import { releaseAll } from "../../base/scope.js";
@@ -98,8 +98,7 @@ export class HubLink {
   }
 
   /**
-   * Sends a request and waits for its answer, over as many connections as it takes. Without a
-   * connection, the next one sends it, unless the deadline comes first.
+   * Sends a request, over as many connections as it takes, and waits for its answer.
    */
   async ask<O extends Op>(
     op: O,
@@ -108,22 +107,23 @@ export class HubLink {
     options: AskOptions = {},
   ): Promise<Answer<O>> {
     for (let sent = 0; ; sent += 1) {
-      const connection = await this.#whenReady(deadline);
-      options.check?.();
-      if (GAINS.has(op)) this.#owes = true;
+      let connection: HubConnection | undefined;
       try {
+        connection = await this.#whenReady(deadline);
+        options.check?.();
+        if (GAINS.has(op)) this.#owes = true;
         const answer = await connection.ask(op, fields, deadline, options.fds);
         this.#answered = true;
         return answer;
       } catch (error) {
-        if (error !== connection.endReason) {
+        if (error !== connection?.endReason) {
           // The first attempt may have been carried out, and only its answer was lost.
-          const isRemoved = hasCode(error, "NOT_FOUND") || hasCode(error, "STALE_HANDLE");
-          const isDone = sent > 0 && op === "remove" && isRemoved;
-          if (isDone) return { result: {} as ResultOf<O>, fds: [] };
+          const isGone = hasCode(error, "NOT_FOUND") || hasCode(error, "STALE_HANDLE");
+          if (sent > 0 && op === "remove" && isGone) return { result: {} as ResultOf<O>, fds: [] };
           throw withCallers(error);
         }
-        if (this.#ended !== undefined || NOT_REPEATED.has(op)) throw this.#ended ?? error;
+        if (this.#ended !== undefined || NOT_REPEATED.has(op))
+          throw withCallers(again(this.#ended ?? (error as CudaIpcError)));
       }
     }
   }
@@ -195,11 +195,11 @@ export class HubLink {
   }
 
   #whenReady(deadline: Deadline): Promise<HubConnection> | HubConnection {
-    if (this.#ended !== undefined) throw this.#ended;
+    if (this.#ended !== undefined) throw again(this.#ended);
     if (this.#ready) return this.#connection;
     deadline.check();
     return this.#waiters.wait(deadline).catch((error: unknown) => {
-      if (!hasCode(error, "TIMEOUT")) throw error;
+      if (!hasCode(error, "TIMEOUT")) throw error === this.#ended ? again(this.#ended) : error;
       const found = `the connection to the hub at ${this.socketPath} ended, and no other was made`;
       throw deadline.timedOut(`${found}: ${this.#reconnection.found}`);
     });
