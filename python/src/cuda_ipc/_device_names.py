@@ -34,7 +34,7 @@ def checked_device(device: Device, what: str = "the device") -> str:
     found = _GPU.fullmatch(name)
     if found is not None:
         return f"cuda:{int(found[1] or 0)}"
-    from ._near import did_you_mean  # of errors alone
+    from ._keywords import did_you_mean  # of errors alone
 
     other = _OTHER_NAMES.get(name.lower())
     meant = f' Did you mean "{other}"?' if other else did_you_mean(name, ("host", "auto", "cuda:0"))

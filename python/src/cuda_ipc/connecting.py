@@ -8,6 +8,7 @@ import os
 from ._deadline import Deadline, check_seconds
 from ._device_names import Device, default_device
 from ._hub_socket import hub_socket_path, trusted_users
+from ._keywords import explains_keywords
 from ._link import Link
 from ._patched import refuse_patched
 from ._protocol import DEFAULT_MS_CONNECT, DEFAULT_MS_RECONNECT
@@ -17,6 +18,7 @@ from .errors import coded
 from .hub import Hub
 
 
+@explains_keywords
 @coded("connect to a hub")  # its imports, too, open files
 def connect(
     socket: str | os.PathLike[str] | None = None,

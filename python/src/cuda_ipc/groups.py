@@ -18,6 +18,7 @@ from ._group.host import GroupHost
 from ._group.members import Member, MemberWatches
 from ._group.words import GAVE_UP, LEFT, GroupWords
 from ._json import encode_json, parse_json
+from ._keywords import explains_keywords
 from ._protocol import DEFAULT_MS_PEER, LIMIT_GATHER_BYTES
 from ._waiting import async_close, async_form, pauses, run_pauses, suspend_pauses
 from .errors import CudaIpcError, coded
@@ -56,6 +57,7 @@ class Group(ClosingAwaited, ClosingAsync):
         self._closed = False
 
     @staticmethod
+    @explains_keywords
     @coded("join a group")  # its imports, too, open files
     def join(
         name: str | None = None,

@@ -9,10 +9,12 @@ from ._closing import ClosingAsync, OfProcess
 from ._hub.services import HubServices
 from ._hub.tensors import HubTensors
 from ._hub.timelines import HubTimelines
+from ._keywords import class_explains_keywords
 from ._waiting import async_close
 from .errors import CudaIpcError
 
 
+@class_explains_keywords
 class Hub(HubTensors, HubTimelines, HubServices, ClosingAsync, OfProcess):
     """A session with the hub. Leaving `with` gives back all that it holds.
 

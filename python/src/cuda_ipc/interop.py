@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ._choices import DTypeLike, DTypeName
 from ._device_names import Device, gpu_ordinal
 from ._dtypes import dtype_of
+from ._keywords import explains_keywords
 from ._layout import Layout, checked_shape, packed_strides
 from .arrays import Array, HandleState
 from .errors import CudaIpcError
@@ -116,6 +117,7 @@ def handle_of(tensor: Any) -> RawHandle:
     )
 
 
+@explains_keywords
 def open_handle(
     handle: bytes | bytearray | memoryview | Sequence[int] | str | RawHandle,
     dtype: DTypeLike | None = None,
@@ -192,6 +194,7 @@ class Pool:
         return Array(HandleState("pooled"), memory, layout)
 
 
+@explains_keywords
 def open_pool(handle: Any, *, device: Device | None = None) -> Pool:
     """Opens a memory pool of another process.
 

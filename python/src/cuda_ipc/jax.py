@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._choices import Access
+from ._keywords import explains_keywords
 from ._waiting import async_form
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Weights", "load_file", "load_file_async"]
 
 
+@explains_keywords
 def load_file(
     name: str,
     *,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._choices import Access
 from ._dtypes import DTYPES, numpy_dtype
+from ._keywords import explains_keywords
 from ._waiting import async_form
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Weights", "load_file", "load_file_async"]
 
 
+@explains_keywords
 def load_file(
     name: str,
     *,

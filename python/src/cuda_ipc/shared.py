@@ -9,6 +9,7 @@ from ._choices import Kind
 from ._closing import OfProcess
 from ._deadline import Deadline
 from ._fds import is_finalizing
+from ._keywords import explains_keywords
 from ._layout import Layout
 from ._memory import Memory
 from ._protocol import DEFAULT_MS_REQUEST
@@ -54,6 +55,7 @@ class _Lease(OfProcess):
     def closed(self) -> bool:
         return self._state is None or self._state.closed
 
+    @explains_keywords
     def publish(self, timeout: float | None = REQUEST_S) -> None:
         """Lets others open it. They see all that was written before.
 

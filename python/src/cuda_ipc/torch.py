@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._choices import Access
 from ._device_names import Device, device_name
+from ._keywords import explains_keywords
 from ._waiting import async_form
 from ._weights import REQUEST_S, Weights, load_views
 from .arrays import Array, HandleState
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 
+@explains_keywords
 def load_file(
     name: str,
     *,
@@ -79,6 +81,7 @@ class LoadedKeys(NamedTuple):
     unexpected: list[str]
 
 
+@explains_keywords
 def load_model(
     module: Any,
     name: str,

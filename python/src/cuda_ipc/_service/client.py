@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._closing import ClosingAsync, OfProcess
 from .._deadline import Deadline
+from .._keywords import class_explains_keywords
 from .._protocol import DEFAULT_MS_REQUEST, LIMIT_SERVICE_WAITING
 from .._waiting import async_close
 from ..errors import CudaIpcError
@@ -35,6 +36,7 @@ REQUEST_S = DEFAULT_MS_REQUEST / 1000
 _LOOK_AGAIN_S = 1e-3
 
 
+@class_explains_keywords
 class ServiceClient(ClosingAsync, OfProcess):
     """`hub.connect_service` makes it. Any number of threads may use it."""
 
@@ -53,15 +55,9 @@ class ServiceClient(ClosingAsync, OfProcess):
         self._is_closed = False
         self._receiver: Receiver | None = None
         self._closings = Closings(self._lock)
+        far = self._far_workers if machine == "any" else None
         self._search = WorkerSearch(
-            hub,
-            name,
-            plan,
-            self._is_needed,
-            self._wants,
-            self._on_link,
-            self._on_no_hub,
-            self._far_workers if machine == "any" else None,
+            hub, name, plan, self._is_needed, self._wants, self._on_link, self._on_no_hub, far
         )
 
     @property

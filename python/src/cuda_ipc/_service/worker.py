@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._closing import ClosingAsync, OfProcess
 from .._deadline import Deadline
+from .._keywords import class_explains_keywords
 from .._protocol import DEFAULT_MS_REQUEST
 from .._waiting import async_close
 from ..errors import CudaIpcError
@@ -32,6 +33,7 @@ CLOSE_S = DEFAULT_MS_REQUEST / 1000
 _LOOK_AGAIN_S = 1e-3
 
 
+@class_explains_keywords
 class Service(ClosingAsync, OfProcess):
     """One worker of a service. `hub.serve` makes it. Leaving `with` closes it."""
 
