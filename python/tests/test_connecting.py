@@ -133,6 +133,17 @@ def test_a_hub_that_ends_at_once_says_why(command, path):
     command.write_text("#!/bin/sh\nexit 3\n")
     with pytest.raises(cuda_ipc.CudaIpcError, match=r"it ended at once; see .*\.log"):
         cuda_ipc.connect(path)
+    said = "Error [X]: no valibot\\n    at main.js:1\\nNode.js v20"
+    command.write_text(f"#!/bin/sh\nprintf '{said}' >&2\nexit 3\n")
+    words = r"it ended at once: Error \[X\]: no valibot; see .*\.log"
+    with pytest.raises(cuda_ipc.CudaIpcError, match=words):
+        cuda_ipc.connect(path)
+    command.write_text("#!/bin/sh\necho killed >&2\nexit 3\n")
+    with pytest.raises(cuda_ipc.CudaIpcError, match="it ended at once: killed; see"):
+        cuda_ipc.connect(path)
+    command.write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(cuda_ipc.CudaIpcError, match=r"it ended at once; see .*\.log"):
+        cuda_ipc.connect(path)
     command.write_text(
         '#!/bin/sh\necho \'{"ready":false,"code":"DISK_FULL","message":"no room"}\'\nexit 1\n'
     )

@@ -17,6 +17,8 @@ from .errors import CudaIpcError, coded, error, system_error
 
 _LAST_PAUSE_S = 0.02
 _SHELL = "/bin/sh"
+_READ_MAX = 65536
+_LENGTH_MAX = 300
 
 
 def start_hub(
@@ -37,6 +39,7 @@ def start_hub(
     text = b""
     try:
         try:
+            size_before = _log_size(log_path)
             _spawn(command, says, log_path)
         finally:
             os.close(says)
@@ -49,7 +52,7 @@ def start_hub(
             more, has_ended = _read(said)
             text += more
             if has_ended:
-                _check(text, socket_path, log_path)
+                _check(text, socket_path, log_path, size_before)
                 return is_there()
             pause(pauses.next())
     finally:
@@ -105,10 +108,32 @@ def _read(fd: int) -> tuple[bytes, bool]:
     return text, False
 
 
-def _check(said: bytes, socket_path: str, log_path: str) -> None:
+def _log_size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _last_error(path: str, size_before: int) -> str:
+    """The last line of the log that names an error; else its last line. "" if nothing was added."""
+    try:
+        with open(path, "rb") as log:
+            log.seek(max(size_before, _log_size(path) - _READ_MAX))
+            text = log.read(_READ_MAX).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"(\S*Error|Error)\b.*: ", line)]
+    return [*lines, *named][-1][:_LENGTH_MAX] if lines else ""
+
+
+def _check(said: bytes, socket_path: str, log_path: str, size_before: int) -> None:
     """Raises why the hub has ended, unless another one was quicker."""
     lines = said.decode("utf-8", "replace").splitlines()
-    code, message = "HUB_UNAVAILABLE", f"it ended at once; see {log_path}"
+    words = _last_error(log_path, size_before)
+    how = f"it ended at once: {words}" if words else "it ended at once"
+    code, message = "HUB_UNAVAILABLE", f"{how}; see {log_path}"
     for line in lines:
         try:
             value = json.loads(line)

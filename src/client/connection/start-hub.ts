@@ -7,7 +7,9 @@ import { childEnvironment } from "../../base/child-environment.js";
 import type { Deadline } from "../../base/deadline.js";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { lastError } from "../../base/last-error.js";
 import { leaveOutOfBundle, ownProgram, packageVersion } from "../../base/own-package.js";
+import { addedToLog, logSize } from "../../os/log-tail.js";
 import { openOwnFile } from "../../os/open-file.js";
 import { fromNodeError } from "../../os/system-error.js";
 import { KeepAlive } from "./keep-alive.js";
@@ -37,6 +39,7 @@ export async function startHub(
   keepAlive = new KeepAlive(),
 ): Promise<void> {
   const logPath = `${socketPath}.log`;
+  const sizeBefore = logSize(logPath);
   const child = spawnHub(socketPath, idleMs, logPath);
   const { stdout } = child;
   const firstLine = new Promise<string | undefined>((resolve, reject) => {
@@ -52,7 +55,8 @@ export async function startHub(
   for (const it of waits) if (it !== undefined) keepAlive.hold(it);
   try {
     // The hub is not ended: others may have joined it. If nobody does, it ends by itself.
-    check(await deadline.race(firstLine, () => {}), socketPath, logPath);
+    const words = () => lastError(addedToLog(logPath, sizeBefore));
+    check(await deadline.race(firstLine, () => {}), socketPath, logPath, words);
   } finally {
     for (const it of waits) if (it !== undefined) keepAlive.release(it);
     // From here on the hub is independent of this process.
@@ -97,15 +101,25 @@ function spawnHub(socketPath: string, idleMs: number | undefined, logPath: strin
   }
 }
 
-function check(line: string | undefined, socketPath: string, logPath: string): void {
+/** @param lastWords the error that a hub without a line has written */
+function check(
+  line: string | undefined,
+  socketPath: string,
+  logPath: string,
+  lastWords: () => string,
+): void {
   const failure =
     line === undefined
-      ? { code: "HUB_UNAVAILABLE", message: `it ended at once; see ${logPath}` }
+      ? { code: "HUB_UNAVAILABLE", message: `${diedAtOnce(lastWords())}; see ${logPath}` }
       : parse(line);
   if (failure === undefined || failure.code === "HUB_RUNNING") return;
   const code =
     isErrorCode(failure.code) && failure.code !== "SYSTEM_ERROR" ? failure.code : "HUB_UNAVAILABLE";
   throw new CudaIpcError(code, `Cannot start a hub at ${socketPath}: ${failure.message}`);
+}
+
+function diedAtOnce(lastWords: string): string {
+  return lastWords === "" ? "it ended at once" : `it ended at once: ${lastWords}`;
 }
 
 function parse(line: string): { code: string; message: string } | undefined {

@@ -2,6 +2,8 @@
  * The hub's one keeper. Starts it, gives it what is stored, and replaces it if it ends or stops
  * taking anything.
  */
+
+import { namedError } from "../../base/last-error.js";
 import { defaults } from "../../base/limits.js";
 import type { Log, LogSettings } from "../../base/log-events.js";
 import { GrowingPause } from "../../base/pause.js";
@@ -26,6 +28,8 @@ export interface HubKeeperOptions {
 
 export class HubKeeper {
   readonly #options: HubKeeperOptions;
+  readonly #startProcess: typeof KeeperProcess.start;
+  readonly #nowMs: () => number;
   readonly #pause = new GrowingPause(PAUSE_MS_MAX);
   #process: KeeperProcess | undefined;
   #manager: ServiceManager | undefined;
@@ -34,8 +38,15 @@ export class HubKeeper {
   #restartTimer: NodeJS.Timeout | undefined;
   #stuckTimer: NodeJS.Timeout | undefined;
 
-  constructor(options: HubKeeperOptions) {
+  /** Tests pass their own processes and their own clock. */
+  constructor(
+    options: HubKeeperOptions,
+    start: typeof KeeperProcess.start = KeeperProcess.start,
+    nowMs = () => performance.now(),
+  ) {
     this.#options = options;
+    this.#startProcess = start;
+    this.#nowMs = nowMs;
   }
 
   get pid(): number | undefined {
@@ -115,14 +126,14 @@ export class HubKeeper {
   #start(): void {
     const { log } = this.#options;
     try {
-      this.#process = KeeperProcess.start(this.#options, this.#socketPath, () => this.#onEnd());
+      this.#process = this.#startProcess(this.#options, this.#socketPath, () => this.#onEnd());
     } catch (error) {
       const found = "cannot start a keeper, so objects without holders would be lost with this hub";
       log("keeper-not-started", `${found}: ${describeError(error)}`, codeOf(error));
       this.#startLater();
       return;
     }
-    this.#startedMs = performance.now();
+    this.#startedMs = this.#nowMs();
     this.#useProcess(this.#process);
   }
 
@@ -138,9 +149,12 @@ export class HubKeeper {
   }
 
   #onEnd(): void {
-    if (performance.now() - this.#startedMs > GOOD_LIFE_MS) this.#pause.reset();
+    const wasGood = this.#nowMs() - this.#startedMs > GOOD_LIFE_MS;
+    if (wasGood) this.#pause.reset();
     const { pid } = this;
-    this.#options.log("keeper-ended", `keeper ${pid} has ended: another one replaces it`, { pid });
+    const words = wasGood ? "" : namedError(this.#process?.words() ?? "");
+    const found = words === "" ? "has ended" : `has ended at once (${words})`;
+    this.#options.log("keeper-ended", `keeper ${pid} ${found}: another one replaces it`, { pid });
     this.#options.store.manageless();
     this.close();
     this.#startLater();

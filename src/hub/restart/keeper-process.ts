@@ -8,6 +8,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import type { LogSettings } from "../../base/log-events.js";
 import { ownProgram } from "../../base/own-package.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
+import { addedToLog, logSize } from "../../os/log-tail.js";
 import { openFile } from "../../os/open-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { killProcess, openPidfd, ProcessWatch, pidOf } from "../../os/process-watch.js";
@@ -25,12 +26,15 @@ export class KeeperProcess {
   readonly socket: OwnedFd;
   readonly #pidfd: OwnedFd;
   readonly #watch: ProcessWatch;
+  /** What it has written to its log. Others may write there, too. */
+  readonly words: () => string;
 
   /**
    * Takes over the descriptors.
    * @param onEnd called once if the process ends before `close`
    */
-  constructor(socket: OwnedFd, pidfd: OwnedFd, onEnd: () => void) {
+  constructor(socket: OwnedFd, pidfd: OwnedFd, onEnd: () => void, words = () => "") {
+    this.words = words;
     this.socket = socket;
     this.#pidfd = pidfd.duplicate();
     this.#watch = new ProcessWatch(pidfd, onEnd);
@@ -54,11 +58,13 @@ export class KeeperProcess {
         OwnedFd,
       ];
       const hub = own(required(openPidfd(process.pid)));
-      const log = tryOpenLog(`${socketPath}.log`);
+      const logPath = `${socketPath}.log`;
+      const sizeBefore = logSize(logPath);
+      const log = tryOpenLog(logPath);
       scope.defer(() => log?.close());
       const args = [JSON.stringify(command), socketPath, JSON.stringify(logSettings)];
       const pidfd = own(required(spawnKeeper(args, log, [keeperSocket, socket, hub])));
-      const keeper = new KeeperProcess(socket, pidfd, onEnd);
+      const keeper = new KeeperProcess(socket, pidfd, onEnd, () => addedToLog(logPath, sizeBefore));
       releaseAll([keeperSocket, hub, log].map((fd) => () => fd?.close()));
       return keeper;
     });
