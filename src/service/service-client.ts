@@ -16,7 +16,7 @@ import { leastLoaded, whyNoRoom } from "./client-links.js";
 import { failureText } from "./failure-report.js";
 import { operations } from "./service-diagnostics.js";
 import type { ServiceMessage } from "./service-message.js";
-import { checkServiceName } from "./service-names.js";
+import { checkServiceName, ofService } from "./service-names.js";
 import {
   type ClientPlan,
   type ConnectServiceOptions,
@@ -105,7 +105,7 @@ export class ServiceClient {
     try {
       return await operations.request.run({ name: this.name }, send);
     } catch (error) {
-      throw withCallers(error);
+      throw withCallers(ofService(error, this.name));
     }
   }
 

@@ -43,6 +43,21 @@ export function requestName(reply: string): string {
   return `${reply}${REQUESTS}`;
 }
 
+/**
+ * Replaces the names of a service's channels in a message by the service and the worker: no user
+ * has given them. Returns the error.
+ */
+export function ofService(error: unknown, service: string): unknown {
+  if (!(error instanceof CudaIpcError) || !error.message.includes(offerPrefix(service)))
+    return error;
+  const link = `"${service.replaceAll(".", "\\.")}:(w[0-9a-z]{1,24}):\\d{1,15}(?:${REQUESTS})?"`;
+  const own = (text: string) => text.replaceAll(new RegExp(link, "g"), `"${service}" (worker $1)`);
+  const { stack } = error;
+  error.message = own(error.message);
+  if (typeof stack === "string") error.stack = own(stack);
+  return error;
+}
+
 /** The prefix of all offers of a service. */
 export function offerPrefix(service: string): string {
   return `${service}:w`;

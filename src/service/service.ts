@@ -16,7 +16,7 @@ import { FairQueue } from "./fair-queue.js";
 import { checkedReply, type ReplyOptions, type ReplySlot } from "./reply-slot.js";
 import { operations } from "./service-diagnostics.js";
 import type { ServiceRequest } from "./service-message.js";
-import { checkServiceName } from "./service-names.js";
+import { checkServiceName, ofService } from "./service-names.js";
 import {
   checkHub,
   checkServe,
@@ -297,8 +297,11 @@ export async function serve<Q extends DType, R extends DType>(
   checkServe(options);
   checkFunction("handler", handler);
   const plan = servicePlan(options, hub.device(options.device));
-  const offers = await WorkerOffers.open(hub, name, plan, options);
-  return new Service(name, plan, handler, offers);
+  try {
+    return new Service(name, plan, handler, await WorkerOffers.open(hub, name, plan, options));
+  } catch (error) {
+    throw ofService(error, name);
+  }
 }
 
 /** Aborts the request's signal when its deadline passes. */

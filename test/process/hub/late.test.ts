@@ -85,10 +85,14 @@ describe("a hub that does not answer", () => {
         remove: () => hub.remove("frame", LATE),
         status: () => hub.status(LATE),
         stop: () => hub.stop(LATE),
-        serve: () => serve(hub, "frame", { request: ITEM, ...LATE }, () => {}),
+        serve: () => serve(hub, "serve.it", { request: ITEM, ...LATE }, () => {}),
       };
       for (const [name, call] of Object.entries(calls))
         await assert.rejects(call, timeout(stopped), name);
+      await assert.rejects(
+        calls.serve as () => Promise<unknown>,
+        timeout(/Cannot \w+ "serve\.it" \(worker \w+\):/),
+      );
       await assert.rejects(testHub.connect(LATE), timeout(connecting));
     } finally {
       testHub.kill("SIGCONT");

@@ -1,11 +1,13 @@
 /** Which names are offers of which worker. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { CudaIpcError } from "../../../src/base/errors.js";
 import {
   checkServiceName,
   linkNameOf,
   newWorkerId,
   offersAmong,
+  ofService,
   replyName,
   requestName,
 } from "../../../src/service/service-names.js";
@@ -68,5 +70,22 @@ describe("linkNameOf", () => {
   it("knows no other names", () => {
     for (const name of ["frames", ":wx:1", "a:wx", "a:wx:1:reqs", "a:wX:1", "a:w:1"])
       assert.equal(linkNameOf(name), undefined, name);
+  });
+});
+
+describe("ofService", () => {
+  it("replaces the names of a service's channels by service and worker, also in the stack", () => {
+    const link = replyName("a.b", "1x", 7);
+    const message = `Cannot write to "${link}": no reader of "${requestName(link)}", "axb:w1:2"`;
+    const error = ofService(new CudaIpcError("TIMEOUT", message), "a.b") as CudaIpcError;
+    const own = 'Cannot write to "a.b" (worker w1x): no reader of "a.b" (worker w1x), "axb:w1:2"';
+    assert.equal(error.message, own);
+    assert.ok(error.stack?.includes(own));
+  });
+
+  it("leaves other errors alone", () => {
+    const other = new TypeError('"a:w1:2"');
+    assert.equal(ofService(other, "a"), other);
+    assert.equal(other.message, '"a:w1:2"');
   });
 });

@@ -174,7 +174,7 @@ class HubServices(HubChannels):
         sharing: Mapping[str, Any] | None,
         timeout: float | None,
     ) -> Service:
-        from .._service.names import check_service_name
+        from .._service.names import check_service_name, of_service
         from .._service.worker import Service
         from .._service.worker_offers import WorkerOffers
 
@@ -191,7 +191,8 @@ class HubServices(HubChannels):
             offers = WorkerOffers(service, self, device, sharing, timeout)  # type: ignore[arg-type]
             self._services.add(service)
             service._serve(offers)
-        except BaseException:
+        except BaseException as wrong:
+            of_service(wrong, name)
             service.close(0)
             raise
         return service

@@ -22,7 +22,7 @@ from .client_link import ClientLink
 from .closings import Closings
 from .link_choice import far_workers, least_loaded
 from .messages import ServiceMessage
-from .names import check_service_name
+from .names import check_service_name, names_service
 from .plan import ClientPlan
 from .promise import Late, Promise, Steps, Wait, run, run_async
 from .receiver import Receiver
@@ -159,6 +159,7 @@ class ServiceClient(ClosingAsync, OfProcess):
 
     # ------------------------------------------------ one request
 
+    @names_service
     def _request(self, ask: Ask, timeout: float | None) -> Steps[ServiceMessage]:
         attempt = f'request from service "{self.name}"'
         deadline = Deadline(attempt, timeout)

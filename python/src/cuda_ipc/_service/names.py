@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from .._descriptors import check_name
 from .._protocol import LIMIT_NAME_BYTES
 from ..errors import CudaIpcError
 
+if TYPE_CHECKING:
+    from .promise import Steps
+
+_Request = TypeVar("_Request", bound="Callable[..., Steps[Any]]")
 _REQUESTS = ":req"
 #: The longest suffix after the service's name.
 _SUFFIX_BYTES_MAX = 64
@@ -52,6 +56,29 @@ def reply_name(service: str, worker: str, number: int) -> str:
 
 def request_name(reply: str) -> str:
     return f"{reply}{_REQUESTS}"
+
+
+def of_service(wrong: BaseException, service: str) -> None:
+    """Replaces the names of a service's channels in a message by the service and the worker.
+
+    No user has given them.
+    """
+    if isinstance(wrong, CudaIpcError) and offer_prefix(service) in wrong.message:
+        link = rf'"{re.escape(service)}:(w[0-9a-z]{{1,24}}):\d{{1,15}}(?:{_REQUESTS})?"'
+        wrong.args = (re.sub(link, rf'"{service}" (worker \1)', wrong.message, flags=re.ASCII),)
+
+
+def names_service(request: _Request) -> _Request:
+    """A step of a client whose errors name its service, and none of the service's channels."""
+
+    def named(client: Any, *options: Any) -> Steps[Any]:
+        try:
+            return (yield from request(client, *options))
+        except CudaIpcError as wrong:
+            of_service(wrong, client.name)
+            raise
+
+    return cast("_Request", named)
 
 
 def offer_prefix(service: str) -> str:
