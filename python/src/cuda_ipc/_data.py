@@ -135,7 +135,7 @@ def buffer_of(data: Any) -> memoryview:
     """Raises TypeError."""
     if isinstance(data, Mapping):
         raise TypeError(
-            f"data must be one array, not a {type(data).__name__} of them; use create_bundle(), or "
+            f"data must be one array, not {type(data).__name__} of them; use create_bundle(), or "
             "`cuda-ipc put` for a file of weights"
         )
     try:

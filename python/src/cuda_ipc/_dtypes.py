@@ -52,6 +52,20 @@ DTYPES: Final[dict[str, DType]] = {
 }
 
 
+#: As in TypeScript.
+_OTHER_NAMES: Final[dict[str, DTypeName]] = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+}
+
+
 def dtype_of(value: object) -> DType:
     """The dtype of this name, or of what NumPy, ml_dtypes or PyTorch call it."""
     if isinstance(value, DType):
@@ -65,9 +79,14 @@ def dtype_of(value: object) -> DType:
         value = getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
     found = DTYPES.get(value.removeprefix("torch."))
     if found is None:
-        names = ", ".join(DTYPES)
+        from ._keywords import did_you_mean
+
+        other = _OTHER_NAMES.get(value.lower())
+        meant = f' Did you mean "{other}"?' if other else did_you_mean(value, DTYPES)
         raise CudaIpcError(
-            "UNSUPPORTED_DTYPE", f"Cannot use the dtype {value!r}: wanted one of {names}"
+            "UNSUPPORTED_DTYPE",
+            f"Cannot use the dtype {value!r}: wanted one of {', '.join(DTYPES)}"
+            f"{'.' if meant else ''}{meant}",
         )
     return found
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ._choices import Access
+from ._descriptors import check_name
 from ._kept import KeptMemory
 from ._protocol import DEFAULT_MS_REQUEST
 from .arrays import Array, HandleState
@@ -70,6 +71,8 @@ def load_views(
     `private`, a write to host memory that was opened for reading stays in this process.
     Raises as `Hub.open_bundle`.
     """
+    # WHY before the hub: a file's path is found to be none even where no hub can be reached.
+    check_name(name)
     own = hub is None
     if hub is None:
         from .connecting import connect
