@@ -106,7 +106,8 @@ export function hasCode(error: unknown, code: ErrorCode): error is CudaIpcError 
 }
 
 /** A copy of an error that several calls throw, so that each throws its own stack. */
-export function again(error: CudaIpcError): CudaIpcError {
+export function again(error: unknown): unknown {
+  if (!(error instanceof CudaIpcError)) return error;
   const { code, message, cause, remedy } = error;
   return new CudaIpcError(code, message, { cause, remedy });
 }

@@ -123,7 +123,7 @@ export class HubLink {
           throw withCallers(error);
         }
         if (this.#ended !== undefined || NOT_REPEATED.has(op))
-          throw withCallers(again(this.#ended ?? (error as CudaIpcError)));
+          throw withCallers(again(this.#ended ?? error));
       }
     }
   }
@@ -199,7 +199,7 @@ export class HubLink {
     if (this.#ready) return this.#connection;
     deadline.check();
     return this.#waiters.wait(deadline).catch((error: unknown) => {
-      if (!hasCode(error, "TIMEOUT")) throw error === this.#ended ? again(this.#ended) : error;
+      if (!hasCode(error, "TIMEOUT")) throw error === this.#ended ? again(error) : error;
       const found = `the connection to the hub at ${this.socketPath} ended, and no other was made`;
       throw deadline.timedOut(`${found}: ${this.#reconnection.found}`);
     });

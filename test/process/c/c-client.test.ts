@@ -132,7 +132,10 @@ describe("the client in C", { skip }, () => {
     const [code, message] = text(await reader.said());
     assert.equal(code, "TIMEOUT");
     assert.match(message, new RegExp(`process ${process.pid} .*has not published it yet`));
-    assert.match(text(await reader.said())[1], /within 100 ms: no process has created "nobody"; the hub is at \//);
+    assert.match(
+      text(await reader.said())[1],
+      /within 100 ms: no process has created "nobody"; the hub is at \//,
+    );
     await reader.finish();
     assert.equal((await hub.status()).waitingOpens, 0);
   });
