@@ -71,6 +71,8 @@ describe("a keeper that dies at once", () => {
     writeFileSync(folder.file("node"), `#!/bin/sh\n${dies}\n`, { mode: 0o700 });
     process.execPath = folder.file("node");
     let keeper: HubKeeper | undefined;
+    // Nothing of a keeper keeps a process alive.
+    const alive = setInterval(() => {}, 1000);
     try {
       const message = await new Promise<string>((resolve) => {
         keeper = new HubKeeper(settings(resolve), KeeperProcess.start, () => 0);
@@ -80,6 +82,7 @@ describe("a keeper that dies at once", () => {
       assert.match(message, words);
     } finally {
       process.execPath = execPath;
+      clearInterval(alive);
       keeper?.close();
     }
   });
