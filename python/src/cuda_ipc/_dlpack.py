@@ -114,3 +114,16 @@ def capsule_of(memory: Memory, layout: Layout, max_version: tuple[int, int] | No
     deleter_at = _VERSIONED_DELETER_AT if versioned else _MANAGED_DELETER_AT
     _alive[address] = (block, deleter_at, memory)
     return _new_capsule(address, _NEW if versioned else _OLD, _destructor)
+
+
+class VersionAsked:
+    """Learns for which version of DLPack a framework asks."""
+
+    version: tuple[int, int] | None = None
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, *, max_version: tuple[int, int] | None = None, **_: Any) -> Any:
+        self.version = max_version
+        raise BufferError("nothing is shared")

@@ -188,27 +188,14 @@ def _without_warnings() -> Iterator[None]:
         yield
 
 
-class _Asked:
-    """Learns for which version of DLPack this PyTorch asks."""
-
-    version: tuple[int, int] | None = None
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
-
-    def __dlpack__(self, *, max_version: tuple[int, int] | None = None, **_: Any) -> Any:
-        self.version = max_version
-        raise BufferError("nothing is shared")
-
-
 def _viewer() -> Callable[[Array], Any]:
     """As `torch.from_dlpack`, for thousands of arrays of complete memory.
 
     It asks PyTorch once for its version and for no stream, which takes longer than the view itself.
     """
-    from ._dlpack import capsule_of
+    from ._dlpack import VersionAsked, capsule_of
 
-    dlpack, asked = _torch().utils.dlpack, _Asked()
+    dlpack, asked = _torch().utils.dlpack, VersionAsked()
     with contextlib.suppress(BufferError):
         dlpack.from_dlpack(asked)
 
