@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import tempfile
 import threading
 
 import pytest
@@ -77,16 +78,20 @@ def test_a_hub_that_has_its_lock_and_does_not_listen_yet_is_waited_for(
 
 
 @pytest.mark.parametrize("is_long", [False, True])
-def test_a_socket_file_appears_with_a_listener_behind_it(tmp_path, is_long):
-    """Also where the path has no room for a longer name."""
-    name = "x" * (107 - len(f"{tmp_path}/")) if is_long else "x.sock"
-    path = str(tmp_path / name)
+def test_a_socket_file_appears_with_a_listener_behind_it(is_long):
+    """Also where neither the path nor its name has room for a longer name."""
+    with tempfile.TemporaryDirectory(prefix="", dir="/tmp") as folder:
+        _listen_in(folder, "x" * (107 - len(f"{folder}/")) if is_long else "x.sock", is_long)
+
+
+def _listen_in(folder, name, is_long):
+    path = os.path.join(folder, name)
     kind = (socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with socket.socket(*kind) as left_over:
         if not is_long:
             left_over.bind(f"{path}.new")
     with socket.socket(*kind) as listener, socket.socket(*kind) as client:
         listen_at(listener, path, 1)
-        assert os.listdir(tmp_path) == [name]
+        assert os.listdir(folder) == [name]
         assert os.stat(path).st_mode & 0o777 == 0o600
         client.connect(path)

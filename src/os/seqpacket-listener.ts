@@ -1,4 +1,5 @@
 /** A listening Unix socket, SEQPACKET by default. Nothing here waits. */
+import { createHash } from "node:crypto";
 import { closeSync, constants, openSync, renameSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
@@ -119,10 +120,11 @@ function tryIntOption(fd: OwnedFd, option: number): number | undefined {
 function withEarlyPath<T>(path: string, use: (early: string) => T): T {
   const early = `${path}.new`;
   if (layout.fitsSocketPath(early)) return use(early);
-  // The system takes no longer path, but follows this one.
+  // The system takes no longer path, but follows this one. The name alone may be too long as well.
+  const name = createHash("sha256").update(basename(path)).digest("hex").slice(0, 16);
   const folder = openFolder(dirname(path));
   try {
-    return use(`/proc/self/fd/${folder}/${basename(early)}`);
+    return use(`/proc/self/fd/${folder}/${name}.new`);
   } finally {
     closeSync(folder);
   }

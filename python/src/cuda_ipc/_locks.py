@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import socket
 import stat
@@ -71,9 +72,10 @@ def listen_at(listener: socket.socket, path: str, backlog: int) -> None:
     early = f"{path}.new"
     folder = -1
     if len(os.fsencode(early)) > LIMIT_SOCKET_PATH_BYTES:
-        # The system takes no longer path, but follows this one.
+        # The system takes no longer path, but follows this one. The name alone may be too long.
+        name = hashlib.sha256(os.fsencode(os.path.basename(path))).hexdigest()[:16]
         folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        early = f"/proc/self/fd/{folder}/{os.path.basename(early)}"
+        early = f"/proc/self/fd/{folder}/{name}.new"
     try:
         _remove_stale_socket(early)  # Of a process that was killed between these steps.
         listener.bind(early)

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { statSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { SystemError } from "../../../src/base/errors.js";
@@ -62,12 +63,23 @@ describe("SeqpacketListener", () => {
     }
   });
 
-  it("takes a path of the greatest length", () => {
+  it("takes a path of the greatest length, with a short name and a long one", () => {
     using folder = new TestFolder();
-    const path = folder.file("x".repeat(limits.socketPathBytesMax - folder.path.length - 1));
-    const listener = SeqpacketListener.listen(path);
-    SeqpacketSocket.connect(path).close();
-    listener.close();
+    const length = limits.socketPathBytesMax - folder.path.length - 1;
+    const deep = folder.file("x".repeat(length - "/x".length));
+    mkdirSync(deep);
+    const short = mkdtempSync("/tmp/");
+    const long = `${short}/${"x".repeat(limits.socketPathBytesMax - short.length - 1)}`;
+    try {
+      for (const path of [`${deep}/x`, long]) {
+        const listener = SeqpacketListener.listen(path);
+        SeqpacketSocket.connect(path).close();
+        listener.close();
+        assert.deepEqual(readdirSync(dirname(path)), [basename(path)]);
+      }
+    } finally {
+      rmSync(short, { recursive: true });
+    }
   });
 
   it("replaces what a process left that was killed before it listened, and no other file", () => {
