@@ -4,7 +4,7 @@ import { retryPause } from "../../base/pause.js";
 import type { HubStatus } from "../../wire/messages.js";
 import type { HubLink } from "./hub-link.js";
 
-/** @throws NO_KEEPER, PERMISSION_DENIED, TIMEOUT, ABORTED */
+/** @throws NO_KEEPER, HUB_UNAVAILABLE, PERMISSION_DENIED, TIMEOUT, ABORTED */
 export async function restartHub(link: HubLink, deadline: Deadline): Promise<HubStatus> {
   const { instance } = await link.request("status", {}, deadline);
   await link.request("restart", {}, deadline);

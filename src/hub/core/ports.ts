@@ -68,7 +68,8 @@ export interface HubPorts<Fd> {
   stop(): void;
   /**
    * Ends this process after the replies so far. The next hub goes on.
-   * @throws NO_KEEPER if nobody would start the next hub
+   * @throws NO_KEEPER if nobody would start the next hub; HUB_UNAVAILABLE if it would not find the
+   * names
    */
   restart(): void;
   /**

@@ -101,6 +101,16 @@ export class HubFiles {
     return this.#troubles;
   }
 
+  /** Whether the next hub would find the names of this one. */
+  get areReadable(): boolean {
+    try {
+      return this.#options.checkFolder() && this.#options.journal.isInPlace;
+    } catch {
+      // Somebody has replaced the folder.
+      return false;
+    }
+  }
+
   /** Removes the socket's file unless it belongs to another process. */
   removeSocket(): void {
     if (this.#options.ownsSocket) this.#socketFile?.remove();

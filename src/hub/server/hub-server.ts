@@ -273,6 +273,13 @@ export class HubServer {
         "Cannot restart the hub: no keeper or service manager would start the next",
       );
     }
+    if (!this.#files.areReadable) {
+      throw new CudaIpcError(
+        "HUB_UNAVAILABLE",
+        "Cannot restart the hub: its folder or its journal is missing, so the next one would not " +
+          "find the names. `cuda-ipc hub status` says what to do",
+      );
+    }
     setImmediate(() => this.#endByItself(() => this.leave()));
   }
 

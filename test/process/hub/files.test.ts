@@ -152,6 +152,8 @@ describe("a hub whose files are removed", () => {
         ["kept"],
       );
     }
+    // The next hub would find neither the folder nor the names.
+    await assert.rejects(client.restart(), (error) => hasCode(error, "HUB_UNAVAILABLE"));
     await whileStopped(hub, () => {
       rmSync(hub.folder.path);
       mkdirSync(hub.folder.path, { mode: 0o700 });
