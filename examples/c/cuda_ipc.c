@@ -603,7 +603,9 @@ static int check_not_url(const char *path, cuda_ipc_error *error) {
       "the path of a socket file. Bridges reach hubs of other machines.", path);
 }
 
-/* Whoever can write to the folder could pose as the hub. */
+/* Whoever can write to the folder could pose as the hub. Returns -1 if the folder is missing, and
+   UNSAFE if it is not to be trusted. */
+#define UNSAFE -2
 static int check_folder(const char *path, cuda_ipc_error *error) {
   char folder[CUDA_IPC_SOCKET_PATH_BYTES_MAX + 1];
   struct stat facts;
@@ -616,9 +618,10 @@ static int check_folder(const char *path, cuda_ipc_error *error) {
     return fail(error, "HUB_UNAVAILABLE", "No hub listens at %s: its folder: %s. Start one with "
                                           "`cuda-ipc hub serve`", path, strerror(errno));
   if (S_ISDIR(facts.st_mode) && is_trusted(facts.st_uid) && (facts.st_mode & 022) == 0) return 0;
-  return fail(error, "UNSAFE_RUNTIME_DIR",
-              "Cannot trust the folder %s: it is owned by user %u with mode %o", folder,
-              facts.st_uid, facts.st_mode & 07777);
+  fail(error, "UNSAFE_RUNTIME_DIR",
+       "Cannot trust the folder %s: it is owned by user %u with mode %o", folder, facts.st_uid,
+       facts.st_mode & 07777);
+  return UNSAFE;
 }
 
 /* The twin of the hub's socket, which src/os/socket-twin.ts describes. False without /proc. */
@@ -631,15 +634,27 @@ static bool twin_name(const char *path, char *name, size_t room) {
   return true;
 }
 
-/* Whether a hub is about to listen, if none does: it takes the lock first. */
+/* Whether a process has the twin, whether it listens or not. */
+static bool is_twin_held(const char *path) {
+  char name[64], end[sizeof name + 4], line[512];
+  FILE *file = twin_name(path, name, sizeof name) ? fopen("/proc/net/unix", "re") : NULL;
+  if (file == NULL) return false;
+  snprintf(end, sizeof end, " @%s\n", name);
+  bool is_held = false;
+  while (!is_held && fgets(line, sizeof line, file) != NULL) is_held = strstr(line, end) != NULL;
+  fclose(file);
+  return is_held;
+}
+
+/* Whether a hub is about to listen, if none does: one that starts takes the lock first, and one
+   whose files were removed has the twin. */
 static bool is_starting(const char *path) {
   char lock[CUDA_IPC_SOCKET_PATH_BYTES_MAX + sizeof ".lock"];
   snprintf(lock, sizeof lock, "%s.lock", path);
   int fd = open(lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return false;
-  bool is_locked = flock(fd, LOCK_SH | LOCK_NB) != 0;
-  close(fd);
-  return is_locked;
+  bool is_locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0;
+  if (fd >= 0) close(fd);
+  return is_locked || is_twin_held(path);
 }
 
 static bool is_peer_trusted(int fd) {
@@ -686,8 +701,9 @@ static int dial(cuda_ipc_hub *hub, bool is_patient, cuda_ipc_error *error) {
     return fail_errno(error, "connect to", hub->path);
   }
   if (dial_twin(hub)) return 1;
-  if (folder != 0) return -1;
+  if (folder == UNSAFE) return -1;
   if (is_patient && is_starting(hub->path)) return 0;
+  if (folder != 0) return -1;
   return fail(error, "HUB_UNAVAILABLE",
               "No hub listens at %s. Start one with `cuda-ipc hub serve`", hub->path);
 }

@@ -60,6 +60,18 @@ describe("the client in C, at a hub that is not as it should be", { skip }, () =
     await until("the hub is well", async () => (await client.status()).troubles.length === 0);
   });
 
+  it("waits for a hub that has not noticed yet that its folder was removed", async () => {
+    await using own = await TestHub.start();
+    await using _ = await own.connect();
+    own.kill("SIGSTOP");
+    rmSync(own.folder.path, { recursive: true });
+    await using peer = programs.peer(own.socket, "lists");
+    await until("it waits, or has given up", () => /[SZ]/.test(stateOf(peer.pid) ?? "Z"));
+    own.kill("SIGCONT");
+    assert.deepEqual(await peer.said(), []);
+    await peer.finish();
+  });
+
   it("waits for a hub that has its lock and does not listen yet", async () => {
     using folder = new TestFolder();
     const lock = tryLockPath(`${folder.socket}.lock`);
