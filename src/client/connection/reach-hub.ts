@@ -125,7 +125,8 @@ async function waitInCrowd(
 
 /**
  * Starts a hub if none listens, and connects to it. Undefined if another process is starting one,
- * or none can be reached yet: the caller retries after a pause. The socket's folder exists.
+ * or none can be reached yet: the caller retries after a pause. The socket's folder exists, or was
+ * removed just now.
  * @param impatient do not wait any more for another process, which may have been stopped while it
  * was starting a hub
  * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, and as `tryConnect`
@@ -135,9 +136,10 @@ export async function tryStart(
   greeting: Greeting,
   impatient: boolean,
 ): Promise<HubConnection | undefined> {
-  const lock = tryLockStart(target.socketPath);
-  if (lock === undefined && !impatient) return undefined;
+  let lock: OwnedFd | undefined;
   try {
+    lock = tryLockStart(target.socketPath);
+    if (lock === undefined && !impatient) return undefined;
     // Again: the last holder of the lock may have started a hub since the caller looked.
     const found = await tryConnect(target, greeting);
     if (found !== undefined) return found;
@@ -145,9 +147,18 @@ export async function tryStart(
     const { startHub } = await import("./start-hub.js");
     await startHub(target.socketPath, target.hubIdleMs, greeting.deadline, greeting.keepAlive);
     return await tryConnect(target, greeting);
+  } catch (error) {
+    if (!isFolderGone(error, target.socketPath)) throw error;
+    return undefined;
   } finally {
     lock?.close();
   }
+}
+
+/** Whether this process or the new hub failed because somebody has removed the folder again. */
+function isFolderGone(error: unknown, socketPath: string): boolean {
+  if (error instanceof SystemError) return error.errnoName === "ENOENT" && error.call === "open";
+  return hasCode(error, "HUB_UNAVAILABLE") && folderOwner(socketPath) === undefined;
 }
 
 /**
