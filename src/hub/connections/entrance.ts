@@ -45,11 +45,12 @@ export class Entrance {
     this.#openDoor(this.#listener);
   }
 
-  /** Lets clients in that find no socket file. */
-  openTwin(): void {
+  /** Lets clients in that find no socket file. Returns false if this hub does not have the twin. */
+  openTwin(): boolean {
     const twin = this.#twin;
-    if (twin === undefined || [...this.#doors].some(({ listener }) => listener === twin)) return;
-    this.#openDoor(twin);
+    if (twin === undefined) return false;
+    if (![...this.#doors].some(({ listener }) => listener === twin)) this.#openDoor(twin);
+    return true;
   }
 
   #openDoor(listener: SeqpacketListener): void {

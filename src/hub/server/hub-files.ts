@@ -33,6 +33,7 @@ const PROBLEM_LOOK_MS = 500;
 const BLIND_LOOK_MS = 5000;
 
 const BY_TWIN = "Programs of this machine still find this hub, by an abstract socket.";
+const NO_TWIN = "No program finds this hub now: another process has its abstract socket.";
 
 export interface HubFilesOptions {
   readonly socketPath: string;
@@ -51,8 +52,8 @@ export interface HubFilesOptions {
   readonly makeFolder: () => void;
   /** Returns false if the hub keeps or serves something. */
   readonly endIfUnused: () => boolean;
-  /** Lets clients in that find no socket file. */
-  readonly openTwin: () => void;
+  /** Lets clients in that find no socket file. Returns false if that cannot be done. */
+  readonly openTwin: () => boolean;
   /** Makes another listener at the socket's path, where nobody listens any more. */
   readonly listen: () => SeqpacketListener;
   /** Called when the hub has another lock. */
@@ -140,9 +141,9 @@ export class HubFiles {
         this.#checkJournal(troubles);
       }
     } catch (error) {
-      this.#options.openTwin();
       const found = describeError(error);
-      troubles.push(`The files beside the socket cannot be made again: ${found}. ${BY_TWIN}`);
+      const way = this.#openTwin();
+      troubles.push(`The files beside the socket cannot be made again: ${found}. ${way}`);
     }
     for (const trouble of troubles)
       if (!this.#troubles.includes(trouble)) this.#options.log("files-missing", trouble);
@@ -163,13 +164,18 @@ export class HubFiles {
       log("file-remade", `the folder ${folder} was removed, and is made again`, { path: folder });
       return true;
     } catch (error) {
-      this.#options.openTwin();
+      const way = this.#openTwin();
       troubles.push(
         `The folder ${folder} was removed, and cannot be made again: ${describeError(error)}. ` +
-          `${BY_TWIN} Make the folder again: mkdir -m 700 ${folder}`,
+          `${way} Make the folder again: mkdir -m 700 ${folder}`,
       );
       return false;
     }
+  }
+
+  /** Says whether clients find this hub without a socket file. */
+  #openTwin(): string {
+    return this.#options.openTwin() ? BY_TWIN : NO_TWIN;
   }
 
   /** Whether this hub holds the lock of its path. */

@@ -21,6 +21,7 @@ import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import { HubServer } from "../../../src/hub/server/hub-server.js";
 import { tryLockPath } from "../../../src/os/file-lock.js";
+import { tryHoldTwin } from "../../../src/os/socket-twin.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { untilStopped } from "../../support/process-state.js";
 import { TestFolder } from "../../support/test-folder.js";
@@ -161,6 +162,22 @@ describe("a hub whose files are removed", () => {
     await until("all is well", async () => (await client.status()).troubles.length === 0);
     await using other = await hub.connect();
     assert.equal((await other.status()).pid, hub.pid);
+  });
+
+  it("says that nobody finds it without its folder if another process has the twin", async () => {
+    const folder = new TestFolder();
+    const twin = tryHoldTwin(folder.socket);
+    assert.ok(twin !== undefined);
+    await using hub = await TestHub.start({ folder });
+    await using client = await hub.connect();
+    rmSync(folder.path, { recursive: true });
+    writeFileSync(folder.path, "in the way of a folder");
+    await until("it says so", async () =>
+      /No program finds this hub now/.test((await client.status()).troubles.join()),
+    );
+    twin.close();
+    rmSync(folder.path);
+    await until("all is well", async () => (await client.status()).troubles.length === 0);
   });
 
   it("is waited for while it starts: it has the lock before it listens", async () => {
