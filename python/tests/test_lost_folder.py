@@ -15,6 +15,7 @@ from conftest import until
 
 import cuda_ipc
 from cuda_ipc import _reach
+from cuda_ipc._deadline import Deadline
 from cuda_ipc._locks import listen_at, try_lock_file, unlock_file
 
 
@@ -95,3 +96,23 @@ def _listen_in(folder, name, is_long):
         assert os.listdir(folder) == [name]
         assert os.stat(path).st_mode & 0o777 == 0o600
         client.connect(path)
+
+
+@pytest.mark.parametrize("missing", [".start", ".log"])
+def test_the_caller_tries_again_if_the_folder_goes_while_a_hub_is_started(
+    tmp_path, monkeypatch, missing
+):
+    path = str(tmp_path / "folder" / "hub.sock")
+    target = _reach.HubTarget(path, frozenset({os.geteuid()}), "test", True, 1.0)
+    monkeypatch.setattr("cuda_ipc._node.hub_command", lambda _path, _idle: ["true"])
+    if missing == ".start":
+        monkeypatch.setattr(_reach, "prepare_folder", lambda _path: None)
+    else:
+        real = _reach.try_connect
+
+        def removes(*args):
+            shutil.rmtree(tmp_path / "folder")
+            return real(*args)
+
+        monkeypatch.setattr(_reach, "try_connect", removes)
+    assert _reach.try_start(target, None, Deadline("start a hub", 10), False) is None

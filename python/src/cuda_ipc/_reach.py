@@ -70,7 +70,9 @@ def try_start(
     is_impatient: bool,
     pause: Callable[[float], object] = time.sleep,
 ) -> Connection | None:
-    """Starts a hub, and connects to it. None if another process is starting one.
+    """Starts a hub, and connects to it.
+
+    None if another process is starting one, or somebody has just removed the folder.
 
     `is_impatient`: another process may have been stopped while it was starting a hub. Raises
     HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, and as `try_connect`.
@@ -92,6 +94,8 @@ def try_start(
     try:
         lock = try_lock_file(f"{target.path}.start")
     except CudaIpcError as wrong:
+        if _is_folder_gone(wrong, target.path):
+            return None
         if getattr(wrong.__cause__, "errno", None) != errno.EROFS:
             raise
         raise CudaIpcError(
@@ -111,9 +115,21 @@ def try_start(
         if found is None:
             found = start_hub(command, target.path, deadline, pause, is_there)
         return found
+    except CudaIpcError as wrong:
+        if not _is_folder_gone(wrong, target.path):
+            raise
+        return None
     finally:
         if lock is not None:
             unlock_file(lock)
+
+
+def _is_folder_gone(wrong: CudaIpcError, path: str) -> bool:
+    """Whether this process or the new hub failed because somebody has removed the folder again."""
+    cause = wrong.__cause__
+    if isinstance(cause, FileNotFoundError):
+        return cause.filename in (f"{path}.start", f"{path}.log")
+    return wrong.code == "HUB_UNAVAILABLE" and folder_owner(path) is None
 
 
 def try_connect(
