@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import socket
 import stat
@@ -72,6 +71,8 @@ def listen_at(listener: socket.socket, path: str, backlog: int) -> None:
     early = f"{path}.new"
     folder = -1
     if len(os.fsencode(early)) > LIMIT_SOCKET_PATH_BYTES:
+        import hashlib
+
         # The system takes no longer path, but follows this one. The name alone may be too long.
         name = hashlib.sha256(os.fsencode(os.path.basename(path))).hexdigest()[:16]
         folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
