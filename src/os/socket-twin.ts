@@ -1,7 +1,7 @@
 /**
  * The twin of a hub's socket: an abstract address, which needs no file. A hub holds it for as long
- * as it lives, so that no second one starts while its folder is gone. It listens there only from the
- * moment on at which it cannot have a socket file: every user may connect to such an address.
+ * as it lives, so that no second one starts while its folder is gone. It listens there only once it
+ * cannot have a socket file: every user of the machine may connect to such an address.
  *
  *   cuda-ipc/MOUNTS/HASH   the number of the mount namespace, as paths mean something else in
  *                          another one, and FNV-1a (64 bits) of the socket's path, in hex

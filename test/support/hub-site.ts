@@ -128,10 +128,10 @@ export class HubSite {
 }
 
 /**
- * The hub's lock, its listening socket, its journal, its own memory, the watch of its folder and
- * the socket of its gate.
+ * The hub's lock, its listening socket and its twin, its journal, its own memory, the watch of its
+ * folder and the socket of its gate.
  */
-const HUB_FDS = 6;
+const HUB_FDS = 7;
 
 function counts(): Counts {
   return {

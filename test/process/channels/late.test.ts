@@ -109,13 +109,13 @@ describe("waitForReaders()", () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", CHANNEL);
-    await assert.rejects(
-      writer.waitForReaders(1, LATE),
-      timeout('Cannot wait for 1 reader of channel "channel": not done within 30 ms; 0 of 1 came'),
-    );
+    const at = `; the hub is at ${testHub.socket}$`;
+    const none =
+      'Cannot wait for 1 reader of channel "channel": not done within 30 ms; 0 of 1 came';
+    await assert.rejects(writer.waitForReaders(1, LATE), timeout(new RegExp(`^${none}${at}`)));
     await using one = await startReader(testHub.socket);
-    const words = new RegExp(`; 1 of 3 came: reader 0 \\(process ${one.pid}, [^)]*reads\\.js\\)$`);
-    await assert.rejects(writer.waitForReaders(3, LATE), timeout(words));
+    const found = `; 1 of 3 came: reader 0 \\(process ${one.pid}, [^)]*reads\\.js\\)`;
+    await assert.rejects(writer.waitForReaders(3, LATE), timeout(new RegExp(`${found}${at}`)));
   });
 
   it("throws ABORTED, CLOSED, or a RangeError for more than readersMax", async () => {
