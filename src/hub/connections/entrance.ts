@@ -75,13 +75,17 @@ export class Entrance {
     const doors = [...this.#doors];
     this.#doors.clear();
     const listeners = new Set([...doors.map(({ listener }) => listener), this.#listener]);
-    if (this.#twin !== undefined) listeners.add(this.#twin);
+    const twin = this.#twin;
     releaseAll([
       ...doors.map(
         ({ watch }) =>
           () =>
             watch.close(),
       ),
+      // At once, unless clients may wait there: the next hub looks for it.
+      () => {
+        if (twin !== undefined && !listeners.has(twin)) twin.close();
+      },
       // WHY not a plain close: it closes what waiting clients have sent, and that can block.
       ...[...listeners].map(
         ({ fd }) =>
