@@ -21,7 +21,7 @@ const checkRelease = optionsOf<ReleaseOptions>("release()", { stream: aStream })
 
 const BY_READER: ReleaseOptions = {};
 
-/** What a message without data keeps of its slot, which it has given back. */
+/** Copied from the slot of a message without data. The slot itself was given back at once. */
 interface Kept {
   readonly meta: Uint8Array;
   readonly shape: readonly number[] | undefined;

@@ -1,4 +1,4 @@
-/** What a process of ours has added to its log. */
+/** Reads the new part of a log: the last error of a process that has just ended is in it. */
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 
 const READ_MAX = 64 * 1024;

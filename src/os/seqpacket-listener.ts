@@ -45,7 +45,7 @@ export class SeqpacketListener {
     return withEarlyPath(path, (early) =>
       acquireIn((scope) => {
         const fd = scope.own(openSocket(type), (fd) => fd.close());
-        removeStaleSocket(early); // Of a process that was killed between these steps.
+        removeStaleSocket(early); // An earlier process was killed before it could rename it.
         const address = layout.unixAddress(early);
         if (libc().bind(fd.number, address, address.byteLength) < 0)
           throw systemError(`listen at ${path}`, "bind");

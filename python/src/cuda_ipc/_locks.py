@@ -78,7 +78,7 @@ def listen_at(listener: socket.socket, path: str, backlog: int) -> None:
         folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         early = f"/proc/self/fd/{folder}/{name}.new"
     try:
-        _remove_stale_socket(early)  # Of a process that was killed between these steps.
+        _remove_stale_socket(early)  # An earlier process was killed before it could rename it.
         listener.bind(early)
         try:
             os.chmod(early, 0o600)

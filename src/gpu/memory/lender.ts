@@ -1,4 +1,4 @@
-/** What a borrowed buffer is a part of: a slot of a channel. */
+/** The owner of memory that is borrowed for a while, such as a message and its slot. */
 import type { Stream } from "../order/stream.js";
 
 export interface Lender {

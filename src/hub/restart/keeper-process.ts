@@ -26,7 +26,7 @@ export class KeeperProcess {
   readonly socket: OwnedFd;
   readonly #pidfd: OwnedFd;
   readonly #watch: ProcessWatch;
-  /** What it has written to its log. Others may write there, too. */
+  /** The new part of the log to which the keeper writes. The hub may write there, too. */
   readonly words: () => string;
 
   /**

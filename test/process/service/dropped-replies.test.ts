@@ -10,7 +10,7 @@ import { TestHub } from "../../support/test-hub.js";
 
 const LIMIT = { timeoutMs: 60_000 };
 const DATA = Uint8Array.of(1, 2, 3, 4);
-/** Of the replies of a worker that handles one request at a time. */
+/** A worker that handles one request at a time has as many slots for its replies. */
 const SLOTS = 4;
 const FOUR = { dtype: "uint8", shape: [4] } as const;
 
