@@ -141,7 +141,8 @@ export class HubFiles {
         this.#checkJournal(troubles);
       }
     } catch (error) {
-      const found = describeError(error);
+      // Some errors end with a sentence of their own.
+      const found = describeError(error).replace(/\.$/, "");
       const way = this.#openTwin();
       troubles.push(`The files beside the socket cannot be made again: ${found}. ${way}`);
     }
