@@ -1,11 +1,11 @@
-// Runs the tests of threads, process ends and views under the other supported versions of Node.js, which
-// npm downloads.
+// Runs the tests of threads, process ends, views and web servers under the other supported
+// versions of Node.js, which npm downloads.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { pathToFileURL } from "node:url";
 
 export const NODES = ["22", "24", "26"];
-const TESTS = ["process/threads/threads", "process/exit", "unit/gpu/views"];
+const TESTS = ["process/threads/threads", "process/exit", "unit/gpu/views", "unit/web"];
 
 /** Runs compiled tests, and prints their output at the end. @returns their exit status */
 export async function runUnder(version, words = []) {

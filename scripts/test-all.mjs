@@ -1,5 +1,6 @@
-// Runs every test that needs no GPU, then the tests of threads and process ends under the other
-// versions of Node.js. Ends with the line `N passed, N failed, N skipped` for all of them.
+// Runs every test that needs no GPU, then the tests of threads, process ends, views and web servers
+// under the other versions of Node.js. Ends with the line `N passed, N failed, N skipped` for all
+// of them.
 import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";
 import { NODES, runUnder } from "./other-nodes.mjs";

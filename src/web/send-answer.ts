@@ -63,6 +63,7 @@ function written(
     const timer = setTimeout(late, silenceMs);
     if (signal.aborted) return onAbort();
     signal.addEventListener("abort", onAbort, { once: true });
-    response.write(text, (error) => (error ? onAbort() : finish()));
+    // WHY later: a stream that goes on after an error would keep the event loop from turning.
+    response.write(text, (error) => (error ? void setImmediate(onAbort) : finish()));
   });
 }

@@ -27,6 +27,8 @@ const PROJECT = fileURLToPath(new URL("../../..", import.meta.url));
  * the command.
  */
 const SETUP = `set -e
+# WHY: root in here is charged with the descriptors that all tests of root have in flight.
+ulimit -n "$(ulimit -H -n)"
 mount -t tmpfs tmpfs /mnt
 mkdir /mnt/shared /mnt/project
 mount --bind "$0" /mnt/shared
