@@ -16,7 +16,16 @@ export const faults = [
  * keeper.
  */
 export const keeperFaults = ["SIGKILL", "SIGKILL, then hub restart", "SIGKILL of its hub"] as const;
-export const steps = ["create", "publish", "open", "read", "write", "close", "reconnect"] as const;
+export const steps = [
+  "create",
+  "publish",
+  "replace",
+  "open",
+  "read",
+  "write",
+  "close",
+  "reconnect",
+] as const;
 
 export type Role = (typeof roles)[number];
 export type PartyRole = (typeof parties)[number];
@@ -47,6 +56,7 @@ export function cellName({ role, fault, step }: Cell): string {
 export const doersOf: Readonly<Record<Step, readonly PartyRole[]>> = {
   create: ["producer"],
   publish: ["producer"],
+  replace: ["producer"],
   open: ["consumer"],
   read: ["consumer"],
   write: ["producer"],

@@ -7,6 +7,7 @@ export const consumerExpectations: RoleExpectations = {
   SIGKILL: {
     create: "the producer's call works",
     publish: "the producer's call works",
+    replace: "the producer's call works",
     open: "its lease ends with it; the array stays with the producer",
     read: "its lease ends with it; the array stays with the producer",
     write: "the producer's writing works",
@@ -16,6 +17,7 @@ export const consumerExpectations: RoleExpectations = {
   SIGSTOP: {
     create: "the producer's call works meanwhile",
     publish: "the producer's call works meanwhile",
+    replace: "the producer's call works meanwhile; the old array stays readable",
     open: "continues where it was, and gets all of it",
     read: "continues where it was, and reads all of it",
     write: "the producer's writing works meanwhile",
@@ -25,6 +27,7 @@ export const consumerExpectations: RoleExpectations = {
   "socket cut": {
     create: "comes back; the producer's call works",
     publish: "comes back; the producer's call works",
+    replace: "comes back with the old array; the producer's call works",
     open: "comes back and opens it, with one lease",
     read: "comes back with its lease; the read works",
     write: "comes back; the producer's writing works",
@@ -34,6 +37,7 @@ export const consumerExpectations: RoleExpectations = {
   "fd table full": {
     create: "the producer's call works",
     publish: "the producer's call works",
+    replace: "the producer's call works; the old array stays readable",
     open: [`TOO_MANY_FDS: ${REFUSED}`, ["TOO_MANY_FDS"]],
     read: "works: it is mapped already",
     write: "the producer's writing works",
@@ -46,6 +50,7 @@ export const consumerExpectations: RoleExpectations = {
   "disk full": {
     create: "the producer's call works",
     publish: "the producer's call works",
+    replace: "the producer's call works; the old array stays readable",
     open: "works: it writes no file",
     read: "works: it writes no file",
     write: "the producer's writing works",
@@ -55,6 +60,7 @@ export const consumerExpectations: RoleExpectations = {
   "memory limit": {
     create: "the producer's call works",
     publish: "the producer's call works",
+    replace: "the producer's call works; the old array stays readable",
     open: [`OUT_OF_MEMORY: ${REFUSED}`, ["OUT_OF_MEMORY"]],
     read: "works: it is mapped already",
     write: "the producer's writing works",

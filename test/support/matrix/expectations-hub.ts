@@ -3,11 +3,13 @@ import type { RoleExpectations } from "./expectation.js";
 
 const NO_ROOM =
   "refused; nothing is left of it, what is there stays, and it works once there is room";
+const NAME_STAYS = "refused; the old array keeps the name, and it works once there is room";
 
 export const hubExpectations: RoleExpectations = {
   SIGKILL: {
     create: "the call waits, and is answered by the next hub",
     publish: "the call waits, and is answered by the next hub; published once",
+    replace: "the call waits, and is answered by the next hub; the name passes on once",
     open: "the call waits, and is answered by the next hub",
     read: "the read needs no hub",
     write: "the writing needs no hub",
@@ -17,6 +19,7 @@ export const hubExpectations: RoleExpectations = {
   SIGSTOP: {
     create: "the call waits, within its own time limit; works when the hub goes on",
     publish: "the call waits, within its own time limit; works when the hub goes on",
+    replace: "the call waits, within its own time limit; works when the hub goes on",
     open: "the call waits, within its own time limit; works when the hub goes on",
     read: "the read needs no hub",
     write: "the writing needs no hub",
@@ -26,6 +29,7 @@ export const hubExpectations: RoleExpectations = {
   "socket cut": {
     create: "all come back; created once",
     publish: "all come back; published once",
+    replace: "all come back; the name passes on once",
     open: "all come back; one lease",
     read: "all come back; the read needs no hub",
     write: "all come back; the writing needs no hub",
@@ -39,6 +43,7 @@ export const hubExpectations: RoleExpectations = {
       ["ok"],
       ["TOO_MANY_FDS"],
     ],
+    replace: "works: it needs no descriptor",
     open: [`TOO_MANY_FDS: ${NO_ROOM}`, ["TOO_MANY_FDS"]],
     read: "the read needs no hub",
     write: "the writing needs no hub",
@@ -54,6 +59,7 @@ export const hubExpectations: RoleExpectations = {
       "DISK_FULL: refused; opens that wait go on waiting, and it works once there is room",
       ["DISK_FULL"],
     ],
+    replace: [`DISK_FULL: ${NAME_STAYS}`, ["DISK_FULL"]],
     open: [`DISK_FULL: ${NO_ROOM}`, ["DISK_FULL"]],
     read: "the read needs no hub",
     write: "the writing needs no hub",
@@ -66,6 +72,7 @@ export const hubExpectations: RoleExpectations = {
       "OUT_OF_MEMORY: refused; opens that wait go on waiting, and it works once there is room",
       ["OUT_OF_MEMORY"],
     ],
+    replace: [`OUT_OF_MEMORY: ${NAME_STAYS}`, ["OUT_OF_MEMORY"]],
     open: [`OUT_OF_MEMORY: ${NO_ROOM}`, ["OUT_OF_MEMORY"]],
     read: "the read needs no hub",
     write: "the writing needs no hub",

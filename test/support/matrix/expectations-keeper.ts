@@ -9,6 +9,7 @@ export const keeperExpectations: KeeperExpectations = {
   SIGKILL: {
     create: WORKS,
     publish: WORKS,
+    replace: WORKS,
     open: WORKS,
     read: WORKS,
     write: WORKS,
@@ -18,6 +19,7 @@ export const keeperExpectations: KeeperExpectations = {
   "SIGKILL, then hub restart": {
     create: RESTARTED,
     publish: RESTARTED,
+    replace: RESTARTED,
     open: RESTARTED,
     read: RESTARTED,
     write: RESTARTED,
@@ -27,6 +29,7 @@ export const keeperExpectations: KeeperExpectations = {
   "SIGKILL of its hub": {
     create: ANSWERED,
     publish: `${ANSWERED}; published once`,
+    replace: `${ANSWERED}; the name passes on once`,
     open: ANSWERED,
     read: "the read needs no hub; the keeper starts the next one",
     write: "the writing needs no hub; the keeper starts the next one",

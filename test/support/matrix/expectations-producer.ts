@@ -7,6 +7,7 @@ export const producerExpectations: RoleExpectations = {
   SIGKILL: {
     create: "its array is gone, the name is free; opens that wait for it go on waiting",
     publish: "published or not, never half; if not, it is gone, and opens that wait go on waiting",
+    replace: "the name has the old array or the new one, never none; the old one stays readable",
     open: [
       "the open gets all of it, or waits for the next producer until its own time limit",
       ["ok", "TIMEOUT"],
@@ -19,6 +20,7 @@ export const producerExpectations: RoleExpectations = {
   SIGSTOP: {
     create: "continues where it was; nobody else waits for it",
     publish: "continues where it was; others see it published or not",
+    replace: "continues where it was; others open the old array or the new one",
     open: "the open works without it",
     read: "the read works without it",
     write: "continues where it was; nothing of it is seen meanwhile",
@@ -28,6 +30,7 @@ export const producerExpectations: RoleExpectations = {
   "socket cut": {
     create: "comes back and creates it, once",
     publish: "comes back and publishes it, once",
+    replace: "comes back and passes the name on, once",
     open: "comes back with its leases; the open works",
     read: "comes back with its leases; the read works",
     write: "comes back with its leases; the writing is whole",
@@ -37,6 +40,7 @@ export const producerExpectations: RoleExpectations = {
   "fd table full": {
     create: [`TOO_MANY_FDS: ${REFUSED}`, ["TOO_MANY_FDS"]],
     publish: "works: it needs no descriptor",
+    replace: "works: it needs no descriptor",
     open: "the consumer's open works",
     read: "the consumer's read works",
     write: "works: it needs no descriptor",
@@ -49,6 +53,7 @@ export const producerExpectations: RoleExpectations = {
   "disk full": {
     create: [`DISK_FULL: ${REFUSED}`, ["DISK_FULL"]],
     publish: "works: it writes no file",
+    replace: "works: it writes no file",
     open: "the consumer's open works",
     read: "the consumer's read works",
     write: "works: its memory is there already",
@@ -58,6 +63,7 @@ export const producerExpectations: RoleExpectations = {
   "memory limit": {
     create: [`OUT_OF_MEMORY: ${REFUSED}`, ["OUT_OF_MEMORY"]],
     publish: "works: it needs no memory of the system",
+    replace: "works: it needs no memory of the system",
     open: "the consumer's open works",
     read: "the consumer's read works",
     write: "works: it is mapped already",

@@ -26,7 +26,7 @@ import {
   type Waiting,
   waitFor,
 } from "./promises.js";
-import { complete, perform, prepare } from "./steps.js";
+import { clean, complete, perform, prepare } from "./steps.js";
 import type { World } from "./world.js";
 
 /** The time limit of calls that may wait in vain. */
@@ -115,7 +115,7 @@ async function countCalls(world: World, cell: PartyCell): Promise<number> {
   const outcomes = await perform(world, cell.step, stamp, LONG_MS);
   const { calls } = (await counted.disarm()) ?? { calls: 0 };
   for (const { code, message } of outcomes) assert.equal(code, "ok", message);
-  await world.clean();
+  await clean(world, cell.step);
   return calls;
 }
 
@@ -144,10 +144,10 @@ async function runOnce(world: World, run: Run): Promise<RunResult> {
   if (cell.role !== "hub" && cell.role !== "keeper" && cell.step !== "reconnect") {
     assert.equal(world.reconnects, reconnects, "the bystander did not reconnect");
   }
-  await checkVisible(world, cell, stamp);
+  await checkVisible(world, cell, stamp, result);
   await checkHeld(world, cell, stamp, result);
   const granted = await grantIfPublished(world, waiting, stamp, run.waiter);
-  await world.clean(granted || waiting === undefined ? 0 : 1);
+  await clean(world, cell.step, granted || waiting === undefined ? 0 : 1);
   await repeat(world, cell, granted ? undefined : waiting);
   return result;
 }
@@ -200,7 +200,7 @@ async function hitWithin(
   if (fault === "SIGSTOP") {
     const hit = await firstOf(done, victim);
     if (hit) {
-      await glance(world, cell);
+      await glance(world, cell, stamp);
       victim.signal("SIGCONT");
     }
     return { hit, outcomes: await done };
@@ -227,7 +227,7 @@ async function hitMeanwhile(
   if (cell.role === "hub" && cell.fault === "SIGKILL") await world.replaceEnded();
   // Nothing in the step needs the victim.
   const outcomes = await done;
-  if (cell.fault === "SIGSTOP" && hit) await glance(world, cell);
+  if (cell.fault === "SIGSTOP" && hit) await glance(world, cell, stamp);
   await undo(doer);
   return { hit, outcomes };
 }
@@ -251,7 +251,7 @@ async function repeat(world: World, { step }: Cell, waiting: Waiting | undefined
   }
   await complete(world, step, stamp);
   await grantIfPublished(world, waiting, stamp);
-  await world.clean();
+  await clean(world, step);
 }
 
 function nextStamp(): number {

@@ -5,7 +5,13 @@ export type Order =
   | { readonly do: "arm"; readonly action: SeamAction; readonly at: number }
   | { readonly do: "disarm" }
   | { readonly do: "cut" }
-  | { readonly do: "create"; readonly name: string; readonly elements?: number }
+  | {
+      readonly do: "create";
+      readonly name: string;
+      readonly elements?: number;
+      readonly lifetime?: "held" | "pinned";
+      readonly replace?: boolean;
+    }
   | { readonly do: "publish" | "close" | "open"; readonly name: string }
   | { readonly do: "read"; readonly name: string; readonly stamp: number }
   | { readonly do: "write"; readonly name: string; readonly stamp: number }

@@ -6,7 +6,7 @@ import { soon, until } from "../until.js";
 import type { Cell } from "./cells.js";
 import { LONG_MS } from "./party.js";
 import { assertStamp, stampOf } from "./stamped.js";
-import { type CallOutcome, NAME } from "./steps.js";
+import { type CallOutcome, NAME, OLD_STAMP } from "./steps.js";
 import type { World } from "./world.js";
 
 /** How long the bystander waits for a stopped hub. */
@@ -25,10 +25,12 @@ export interface RunResult {
 /**
  * While a process is stopped, others keep what they have, and get an answer or their own timeout.
  */
-export async function glance(world: World, { role }: Cell): Promise<void> {
+export async function glance(world: World, cell: Cell, stamp: number): Promise<void> {
   await world.checkMapped();
-  if (role !== "hub") await world.checkBystander();
-  else {
+  if (cell.role !== "hub") {
+    await world.checkBystander();
+    if (cell.step === "replace") await checkVisible(world, cell, stamp);
+  } else {
     const asked = world.bystander.status({ timeoutMs: GLANCE_MS });
     const answered = asked.then(
       () => "ok",
@@ -51,19 +53,30 @@ export async function waitFor(world: World, { step }: Cell): Promise<Waiting | u
   return { array: waiting };
 }
 
-/** Checks that an open of the name finds only published, complete data. */
-export async function checkVisible(world: World, { step }: Cell, stamp: number): Promise<void> {
+/**
+ * Checks that an open of the name finds only published, complete data. While an array replaces
+ * another one, it finds one of the two: the new one if that was said to be published, and the old
+ * one if publishing was refused.
+ */
+export async function checkVisible(
+  world: World,
+  { step }: Cell,
+  stamp: number,
+  { outcomes }: Pick<RunResult, "outcomes"> = { outcomes: [] },
+): Promise<void> {
   let array: SharedArray;
   try {
     array = await world.bystander.open(NAME, { wait: false });
   } catch (error) {
-    assert.ok(hasCode(error, "NOT_FOUND"), String(error));
+    assert.ok(hasCode(error, "NOT_FOUND") && step !== "replace", String(error));
     return;
   }
   const found = stampOf((await array.expectDType("int32").read()) as Int32Array);
   array.close();
   assert.ok(step !== "create" && step !== "write", "unpublished data is not visible");
-  assert.equal(found, stamp);
+  const code = step === "replace" ? (outcomes[0]?.code ?? "ended") : "ok";
+  const allowed = code === "ended" ? [OLD_STAMP, stamp] : [code === "ok" ? stamp : OLD_STAMP];
+  assert.ok(allowed.includes(found), `found ${found}, wanted ${allowed.join(" or ")}`);
 }
 
 /** Checks that a living consumer still has the array that it had opened. */
@@ -74,9 +87,11 @@ export async function checkHeld(
   { outcomes }: RunResult,
 ): Promise<void> {
   const opened =
-    step === "read" || step === "reconnect" || (step === "open" && outcomes[0]?.code === "ok");
+    ["read", "replace", "reconnect"].includes(step) ||
+    (step === "open" && outcomes[0]?.code === "ok");
   if (!opened || role === "consumer") return;
-  assert.equal(await world.party("consumer").must({ do: "read", name: NAME, stamp }), stamp);
+  const held = step === "replace" ? OLD_STAMP : stamp;
+  assert.equal(await world.party("consumer").must({ do: "read", name: NAME, stamp }), held);
 }
 
 /**

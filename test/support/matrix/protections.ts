@@ -21,6 +21,21 @@ export const protections: readonly Protection[] = [
     seenFailing: ["hub, disk full, publish", "hub, memory limit, publish"],
   },
   {
+    of: "replace",
+    removed: "the hub takes the old array's name before it has recorded who has it next",
+    seenFailing: ["hub, disk full, replace", "hub, memory limit, replace"],
+  },
+  {
+    of: "replace",
+    removed: "the name is free from the creation of the new array to its publication",
+    seenFailing: [
+      "producer, SIGKILL, replace",
+      "producer, SIGSTOP, replace",
+      "hub, disk full, replace",
+      "hub, memory limit, replace",
+    ],
+  },
+  {
     of: "open",
     removed: "a client keeps the lease of an open whose import failed",
     seenFailing: ["consumer, memory limit, open"],

@@ -24,6 +24,12 @@ function held(name: string): SharedArray {
   return array;
 }
 
+/** Closes the array that this process had under the name. */
+function keep(name: string, array: SharedArray): void {
+  arrays.get(name)?.close();
+  arrays.set(name, array);
+}
+
 async function read(array: SharedArray): Promise<number> {
   return stampOf((await array.expectDType("int32").read()) as Int32Array);
 }
@@ -32,8 +38,9 @@ async function carryOut(order: OrderMessage): Promise<unknown> {
   const { timeoutMs } = order;
   switch (order.do) {
     case "create": {
-      const { name, elements = STAMPED.shape[0] } = order;
-      arrays.set(name, await hub.create(name, { ...STAMPED, shape: [elements], timeoutMs }));
+      const { name, elements = STAMPED.shape[0], lifetime = "held", replace = false } = order;
+      const options = { ...STAMPED, shape: [elements], lifetime, replace, timeoutMs };
+      keep(name, await hub.create(name, options));
       return undefined;
     }
     case "write":
@@ -44,7 +51,7 @@ async function carryOut(order: OrderMessage): Promise<unknown> {
       return undefined;
     case "open": {
       const array = await hub.open(order.name, { timeoutMs });
-      arrays.set(order.name, array);
+      keep(order.name, array);
       return read(array);
     }
     case "read":
