@@ -2492,8 +2492,13 @@ static int fail_full(cuda_ipc_writer *writer, cuda_ipc_error *error) {
                   is_own_reader(writer, seat->lease) ? " of this process itself" : "",
                   (long long)(writer->next - seat->released));
   }
-  return fail(error, "TIMEOUT", "Cannot write to \"%s\" within %lld ms: readers hold all slots",
-              name, timeout_ms);
+  bool is_own = false;
+  for (uint32_t k = 0; k < writer->ring.readers_max; k++) {
+    const struct seat *seat = &writer->seats[k];
+    is_own = is_own || (seat->attached && seat->had_claim && is_own_reader(writer, seat->lease));
+  }
+  return fail(error, "TIMEOUT", "Cannot write to \"%s\" within %lld ms: readers hold all slots%s",
+              name, timeout_ms, is_own ? ", one of this process itself among them" : "");
 }
 
 /* Waits for room. Returns 0 with it. */

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
+import os
 import threading
 
 import pytest
@@ -22,6 +24,12 @@ def channel(hub):
     with hub.create_channel("dropped", "uint8", 4, slots=2) as writer:
         with hub.open_channel("dropped") as reader:
             yield writer, reader
+
+
+def passed_on(writer, reader):
+    """A message that is sent and read."""
+    writer.send(DATA, timeout=LIMIT)
+    return reader.next(LIMIT)
 
 
 def is_full(writer) -> bool:
@@ -129,12 +137,72 @@ def test_a_message_that_outlives_its_reader_is_dropped_in_peace(hub):
         gc.collect()
 
 
-def test_a_writer_whose_time_is_up_is_told_that_this_process_holds_the_messages(hub):
+def test_a_writer_whose_time_is_up_is_told_that_this_process_holds_the_messages(
+    hub, patient_explanations
+):
     with channel(hub) as (writer, reader):
-        held = [writer.send(DATA) or reader.next(LIMIT), writer.send(DATA) or reader.next(LIMIT)]
-        with pytest.raises(TimeoutError, match="this process itself has not released"):
+        held = [passed_on(writer, reader), passed_on(writer, reader)]
+        told = "is 2 messages behind; this process itself has not released them \\["
+        with pytest.raises(TimeoutError, match=told):
             writer.loan(0.01)
         assert len(held) == 2
+
+
+def test_a_writer_whose_time_is_up_is_told_of_the_reader_that_keeps_it_waiting(
+    hub, patient_explanations
+):
+    with hub.create_channel("late", "uint8", 4, slots=2) as writer:
+        with hub.open_channel("late", lossy=True), hub.open_channel("late") as reader:
+            writer.send(DATA)
+            writer.send(DATA)
+            reader.next(LIMIT).release()
+            writer.send(DATA)
+            with pytest.raises(TimeoutError, match=r": reader 1 \(.*\) is 2 messages behind"):
+                writer.loan(0.01)
+    with hub.create_channel("late", "uint8", 4, slots=2, when_full="drop-oldest") as writer:
+        with hub.open_channel("late") as reader:
+            held = [passed_on(writer, reader), passed_on(writer, reader)]
+            with pytest.raises(TimeoutError, match=r"\) holds slots; this process itself"):
+                writer.loan(0.01)
+            assert len(held) == 2
+
+
+def test_a_reader_whose_time_is_up_is_told_how_many_messages_this_process_holds(hub):
+    own = rf": no slot is free: this process itself \(process {os.getpid()}\) holds "
+    with channel(hub) as (writer, reader):
+        held = [passed_on(writer, reader), passed_on(writer, reader)]
+        with pytest.raises(TimeoutError, match=own + "2 messages that are not released \\["):
+            reader.next(0.01)
+        with pytest.raises(TimeoutError, match=own + "2 messages that are not released \\["):
+            asyncio.run(reader.next_async(0.01))
+        # The first one holds up the second, which was released.
+        held.pop().release()
+        with pytest.raises(TimeoutError, match=own + "1 message that is not released \\["):
+            reader.next(0.01)
+        held.pop().release()
+        with pytest.raises(TimeoutError, match="its writer has committed nothing more"):
+            reader.next(0.01)
+
+
+def test_a_lossy_reader_is_told_how_many_messages_this_process_holds(hub):
+    own = rf"this process itself \(process {os.getpid()}\) holds "
+    with hub.create_channel("lossy", "uint8", 4, slots=2) as writer:
+        with hub.open_channel("lossy", lossy=True) as reader:
+            held = [passed_on(writer, reader) for _ in range(2)]
+            with pytest.raises(TimeoutError, match=own + "2 messages that are not released \\["):
+                reader.next(0.01)
+            held.pop(0).release()
+            with pytest.raises(TimeoutError, match="its writer has committed nothing more"):
+                reader.next(0.01)
+    with hub.create_channel("lossy", "uint8", 4, slots=16) as writer:
+        with hub.open_channel("lossy", lossy=True) as reader:
+            held = [passed_on(writer, reader) for _ in range(8)]
+            writer.send(DATA)
+            with pytest.raises(cuda_ipc.CudaIpcError, match=own + "8 messages that are") as caught:
+                reader.next(0.01)
+            assert caught.value.code == "LIMIT_EXCEEDED"
+            held.clear()
+            assert reader.next(LIMIT) is not None
 
 
 # ---------------------------------------------------------------- services
@@ -178,7 +246,7 @@ def test_a_request_whose_time_is_up_is_told_how_many_replies_this_process_holds(
         link = next(iter(client._links))
         while link._window.can_send:
             held.append(client.request(DATA, timeout=LIMIT))
-        told = rf"this process \(process \d+\) holds {len(held)} replies"
+        told = rf"this process itself \(process {os.getpid()}\) holds {len(held)} replies that are"
         with pytest.raises(TimeoutError, match=told):
             client.request(DATA, timeout=0.2)
         view = held[-1].array

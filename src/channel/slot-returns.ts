@@ -123,7 +123,8 @@ export class SlotReturns {
     if (pending !== undefined) return "a stream of the writer is still at work on the next message";
     if (this.#ring.isHeldUp && this.#ring.hasNext)
       return `streams hold ${heldCount} slots, as many as this reader can have`;
-    if (this.#ring.holdsAll) return `no slot is free: ${heldHere(heldCount, "message")}`;
+    if (this.#ring.holdsAll)
+      return `no slot is free: ${heldHere(this.#ring.unreleased, "message")}`;
     if (state === "awaited") return "its writer is gone, and no other one has come yet";
     const count = sequence === 1 ? "1 message" : `${sequence} messages`;
     return `its writer has committed nothing more, ${count} in all`;

@@ -76,6 +76,11 @@ export class RingReader {
     return this.#taken.size;
   }
 
+  /** Messages that the program holds. */
+  get unreleased(): number {
+    return this.#taken.unreleased;
+  }
+
   /** A lossy reader can hold at most `CLAIMS` slots. */
   get mayHoldMore(): boolean {
     return !this.lossy || this.#taken.freeClaim() >= 0;
@@ -83,7 +88,7 @@ export class RingReader {
 
   /** It holds all slots, so no message can come until it gives one back. */
   get holdsAll(): boolean {
-    if (this.lossy) return this.heldCount >= this.#slots;
+    if (this.lossy) return this.heldCount >= this.#slots && this.unreleased >= this.#slots;
     return this.#next - (this.#taken.oldest ?? this.#next) >= this.#slots;
   }
 

@@ -43,6 +43,11 @@ export class TakenSlots {
     return this.#taken.length;
   }
 
+  /** Those that the program has not released. It releases in any order. */
+  get unreleased(): number {
+    return this.#taken.reduce((sum, { released }) => sum + (released ? 0 : 1), 0);
+  }
+
   /** The first position that is not given back; undefined if all are. */
   get oldest(): number | undefined {
     return this.#taken[0]?.position;

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+
+
+def held_here(count: int, what: str, plural: str) -> str:
+    """`this process itself (process 77) holds 2 replies that are not released`"""
+    held = f"1 {what} that is" if count == 1 else f"{count} {plural} that are"
+    return f"this process itself (process {os.getpid()}) holds {held} not released"
 
 
 class Hold:

@@ -17,7 +17,7 @@ from ._protocol import (
     HEADER_SEQUENCE,
     RANK_MAX,
 )
-from ._ring_message import Hold, Taken
+from ._ring_message import Hold, Taken, held_here
 from ._ring_seat import ReaderSeat
 from ._ring_words import (
     H_PASSED_OVER,
@@ -105,8 +105,8 @@ class RingReader(ReaderSeat):
         if claim < 0:
             raise CudaIpcError(
                 "LIMIT_EXCEEDED",
-                f'Cannot take a message of channel "{self.name}": {CLAIMS} are held, the most of a '
-                "lossy reader. Release one first.",
+                f'Cannot take a message of channel "{self.name}": '
+                f"{held_here(CLAIMS, 'message', 'messages')}, the most of a lossy reader",
             )
         page.store(P_CLAIMS + claim, position + 1)
         oldest = self._oldest()
@@ -132,6 +132,16 @@ class RingReader(ReaderSeat):
     def is_held_up(self) -> bool:
         """Streams hold as many slots as a lossy reader may hold. They will give them back."""
         return self.lossy and len(self._held) < CLAIMS and self._free_claim() < 0
+
+    @property
+    def held_up_by_program(self) -> int:
+        """Messages that the program holds, if none can come before it releases one; otherwise 0."""
+        held = self._held
+        if len(held) == 0:
+            return 0
+        count = sum(not hold.returned for hold in held)
+        taken = count if self.lossy else self._next - held[0].position
+        return count if taken >= self._slots else 0
 
     def _take(self, position: int, at: int, claim: int) -> Taken | None:
         facts = self._facts

@@ -270,6 +270,9 @@ class RingWriter:
         self._look()
         return [number for number, seat in enumerate(self._seats) if seat.attached]
 
+    def is_waited_for(self, number: int) -> bool:
+        return self._seats[number].waited_for
+
     def behind(self, number: int) -> int:
         """How many positions a reader that is waited for is behind."""
         return self.position - self._seats[number].released

@@ -43,9 +43,15 @@ def why_full(ring: RingWriter, inspect: Callable[[], Mapping[int, str]]) -> str:
     seats = ring.live_seats()
     if not seats:
         return "no reader is left, and the hub has not freed their seats yet"
-    slowest = max(seats, key=ring.behind)
+    late = [seat for seat in seats if ring.is_waited_for(seat) and ring.behind(seat) >= ring.slots]
+    slowest = max(late or seats, key=ring.behind)
     who = inspect().get(slowest)
     named = f"reader {slowest}" + (f" ({who})" if who else "")
     is_own = who is not None and who.startswith(f"process {os.getpid()},")
     own = "; this process itself has not released them" if is_own else ""
-    return f"{named} is {ring.behind(slowest)} messages behind{own}"
+    return f"{named} {_lateness(ring, slowest) if late else 'holds slots'}{own}"
+
+
+def _lateness(ring: RingWriter, seat: int) -> str:
+    behind = ring.behind(seat)
+    return f"is {behind} {'message' if behind == 1 else 'messages'} behind"

@@ -12,6 +12,7 @@ from ._closing import ClosingAsync
 from ._deadline import Deadline
 from ._messages import Messages
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
+from ._ring_message import held_here
 from ._ring_words import SEQUENCE
 from ._waiting import Spin, async_close, gpu_pauses, hear, hear_async
 from .channel_message import Message
@@ -275,6 +276,9 @@ class ChannelReader(Messages, ClosingAsync):
             return "a stream of the writer is still at work on the next message"
         if self._ring.is_held_up:
             return "streams hold all the slots that this reader can have"
+        held = self._ring.held_up_by_program
+        if held > 0:
+            return f"no slot is free: {held_here(held, 'message', 'messages')}"
         if self._ring.state == WRITER_AWAITED:
             return "its writer is gone, and no other one has come yet"
         count = self._parts.control.longs[SEQUENCE]

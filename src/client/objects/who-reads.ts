@@ -25,7 +25,10 @@ async function whoReads(
     // The name may be another channel's by now.
     if (found.object.object !== object) return new Map();
     return new Map(
-      found.holders.map(({ place = -1, pid, program }) => [place, `process ${pid}, ${program}`]),
+      found.holders.map(({ place = -1, pid, program }) => {
+        const own = pid === process.pid ? ", this process itself" : "";
+        return [place, `process ${pid}, ${program}${own}`];
+      }),
     );
   } catch {
     // The answer only completes an error message.

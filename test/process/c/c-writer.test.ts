@@ -128,6 +128,17 @@ describe("a writer of a channel in C", { skip }, () => {
     await writer.finish();
   });
 
+  it("says that a reader of its own process holds slots", async () => {
+    await using writer = peer("loans", "c-held", "1", "own", "holds");
+    assert.equal(await writer.said(), "writing");
+    writer.tell();
+    const [code, message] = (await writer.said()) as [string, string];
+    assert.equal(code, "TIMEOUT");
+    const text = Buffer.from(message, "hex").toString();
+    assert.match(text, /: readers hold all slots, one of this process itself among them$/);
+    await writer.finish();
+  });
+
   it("is noticed by its readers if it is killed", async () => {
     const writer = peer("writes", "c-killed", "0", "3");
     try {

@@ -56,7 +56,7 @@ describe("loan() at its timeout", () => {
     using _held = await soon("a message", reader.next());
     await assert.rejects(
       writer.loan(LATE),
-      timeout(/; reader 0 \(process \d+, viewer\) holds slots$/),
+      timeout(/; reader 0 \(process \d+, viewer, this process itself\) holds slots$/),
     );
   });
 });

@@ -259,8 +259,21 @@ describe("a reader that holds all slots", () => {
       code: "TIMEOUT",
       message: new RegExp(`this process itself \\(process ${process.pid}\\) holds 2 messages`),
     });
-    for (const message of held) message.release();
+    // The first one holds up the second, which was released.
+    held[1]?.release();
+    await assert.rejects(reader.next({ timeoutMs: 1 }), / holds 1 message that is not released$/);
+    held[0]?.release();
     await assert.rejects(reader.next({ timeoutMs: 1 }), /committed nothing more/);
+  });
+
+  it("counts what it holds itself if it is lossy", async () => {
+    using site = new ChannelSite(SHAPE);
+    using reader = site.reader({ lossy: true, spinMs: 0 });
+    const held = await keeping(site, reader, (message) => message);
+    await assert.rejects(reader.next({ timeoutMs: 1 }), / holds 2 messages that are not released$/);
+    held[1]?.release();
+    await assert.rejects(reader.next({ timeoutMs: 1 }), /committed nothing more/);
+    held[0]?.release();
   });
 
   it("is told so if it is lossy", async () => {

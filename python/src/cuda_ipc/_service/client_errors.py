@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from .._deadline import Deadline
 from .._protocol import DEFAULT_MS_EXPLANATION, LIMIT_SERVICE_WAITING
+from .._ring_message import held_here
 from ..errors import CudaIpcError
 from .promise import Steps, Wait, in_background
 from .report import failure_text
@@ -21,9 +21,7 @@ def no_room(held: int) -> str:
     """`held` is how many replies the program has not released."""
     if held == 0:
         return "no worker has room for another request of this client"
-    replies = "1 reply" if held == 1 else f"{held} replies"
-    own = f"this process (process {os.getpid()})"
-    return f"{own} holds {replies} of this client that are not released"
+    return held_here(held, "reply", "replies")
 
 
 def closed(attempt: str) -> CudaIpcError:

@@ -73,8 +73,8 @@ static void resumes(cuda_ipc_hub *hub, int count, char **arguments) {
   else cuda_ipc_writer_close(writer);
 }
 
-/* loans NAME MS [own]: fills the only slot, and prints how the next loan ends. With "own" it has a
- * reader itself. */
+/* loans NAME MS [own [holds]]: fills the only slot, and prints how the next loan ends. With "own" it
+ * has a reader itself. With "holds" that takes the message of a channel that drops its oldest. */
 static void loans(cuda_ipc_hub *hub, int count, char **arguments) {
   int64_t shape[] = {8};
   cuda_ipc_reader *reader = NULL;
@@ -82,6 +82,8 @@ static void loans(cuda_ipc_hub *hub, int count, char **arguments) {
   cuda_ipc_slot slot;
   cuda_ipc_channel_options options = {.dtype = "uint8", .rank = 1, .shape = shape, .slots = 1,
                                       .readers_max = 1};
+  if (count > 3) options.when_full = CUDA_IPC_WHEN_FULL_DROP_OLDEST;
+  cuda_ipc_message message;
   cuda_ipc_writer *writer = cuda_ipc_writer_create(hub, arguments[0], &options, &error);
   CHECK(writer != NULL);
   if (count > 2) CHECK((reader = cuda_ipc_reader_open(hub, arguments[0], &own, &error)) != NULL);
@@ -89,6 +91,7 @@ static void loans(cuda_ipc_hub *hub, int count, char **arguments) {
   hear();
   CHECK(cuda_ipc_writer_loan(writer, &slot, LIMIT_MS, &error) == 0);
   CHECK(cuda_ipc_writer_commit(writer, 8, NULL, 0, 0, &error) == 0);
+  if (count > 3) CHECK(cuda_ipc_reader_next(reader, &message, LIMIT_MS, &error) == 1);
   say_result(cuda_ipc_writer_loan(writer, &slot, atoll(arguments[1]), &error) == 0);
   cuda_ipc_reader_close(reader);
   cuda_ipc_writer_close(writer);
