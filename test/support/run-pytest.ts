@@ -20,6 +20,7 @@ const base = {
 export const GPU_TESTS = [
   "descriptors",
   "cuda",
+  "gpu_asyncio",
   "legacy",
   "streams",
   "stream_ends",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
@@ -13,6 +14,7 @@ from ._closing import ClosingAwaited
 from ._data import let_go
 from ._ring_message import Taken
 from ._ring_reader import RingReader
+from ._waiting import to_its_end
 from .channel_message import Message
 from .errors import CudaIpcError, closed
 
@@ -22,6 +24,24 @@ if TYPE_CHECKING:
     from ._deadline import Deadline
     from ._leases import HeldLease
     from ._link import Link
+    from ._memory import Memory
+
+
+class Settling:
+    """A thread waits for the GPU, for messages that the program has dropped."""
+
+    def __init__(self, dropped: deque[Message], memory: Memory) -> None:
+        self.messages = [dropped.popleft() for _ in range(len(dropped))]
+        self.is_done = False
+        self._memory = memory
+        threading.Thread(target=self._settle, name="cuda-ipc call", daemon=True).start()
+
+    def _settle(self) -> None:
+        try:
+            with contextlib.suppress(CudaIpcError):  # a device that failed uses nothing
+                self._memory.finish()
+        finally:
+            self.is_done = True
 
 
 class Messages(ClosingAwaited):
@@ -51,6 +71,9 @@ class Messages(ClosingAwaited):
         # The thread that has used it last, and messages that the program has dropped elsewhere.
         self._thread = 0
         self._dropped: deque[Message] = deque()
+        # Of those, the ones for which a thread waits for the GPU, because the event loop must not.
+        self._settling: Settling | None = None
+        self._is_on_loop = False
         # Takes what the program has dropped, instead of `drop`.
         self.on_drop: Callable[[Message], object] | None = None
         # Both are made for the first stream.
@@ -94,8 +117,8 @@ class Messages(ClosingAwaited):
             self._user = self._thread = get_ident()
             if self._closed or self._link.forked:
                 self._refuse()
-            if self._dropped:
-                self._take_dropped()
+            if (self._dropped or self._settling is not None) and not self._take_dropped():
+                return None
             if self._streams is not None:
                 self._streams.look()
             taken = self._coming = self._pending
@@ -185,11 +208,11 @@ class Messages(ClosingAwaited):
             )
         return True
 
-    def _release(self, message: Message, stream: Any) -> None:
-        memory = self._parts.memory
+    def _release(self, message: Message, stream: Any, is_done: bool = False) -> None:
+        """`is_done` says that no work of this process's context uses the message."""
         by = self._stream if stream is None else self._given_stream(stream)
-        if by is None and self._is_on_gpu:
-            memory.finish()
+        if by is None and self._is_on_gpu and not is_done:
+            self._parts.memory.finish()
         # As `_using`, which costs more. Closing has given all back.
         try:
             self._user = get_ident()
@@ -199,6 +222,24 @@ class Messages(ClosingAwaited):
             self._user = 0
             if self._leave_later is not None:
                 self._leave_unused()
+
+    async def _release_async(self, message: Message, stream: Any) -> None:
+        if stream is not None or not self._waits_for_gpu:
+            self._release(message, stream)
+            return
+        try:
+            await to_its_end(self._parts.memory.finish)
+        except BaseException as failure:
+            if not isinstance(failure, CudaIpcError):
+                self._dropped.append(message)  # a later call gives it back
+            raise
+        if not message.returned:
+            self._release(message, None, is_done=True)
+
+    @property
+    def _waits_for_gpu(self) -> bool:
+        """Without a stream it must wait for the GPU before it gives a message back."""
+        return self._is_on_gpu and self._stream is None and not self._link.forked
 
     def drop(self, message: Message) -> None:
         """Gives a message back at once if nobody uses the ring now, else soon.
@@ -219,12 +260,22 @@ class Messages(ClosingAwaited):
         with contextlib.suppress(CudaIpcError):  # it was closed in this very moment
             self._using("give back", lambda: self._give_back(message, None))
 
-    def _take_dropped(self) -> None:
-        while self._dropped:
-            message = self._dropped.popleft()
-            if self._stream is None and self._is_on_gpu:
-                self._parts.memory.finish()
-            self._give_back(message, self._stream)
+    def _take_dropped(self) -> bool:
+        """Gives back what was dropped. False if no message can come before a GPU is done."""
+        settling = self._settling
+        if settling is not None and settling.is_done:
+            for message in settling.messages:
+                self._give_back(message, None)
+            self._settling = settling = None
+        if not self._is_on_loop:
+            while self._dropped:
+                message = self._dropped.popleft()
+                if self._stream is None and self._is_on_gpu:
+                    self._parts.memory.finish()
+                self._give_back(message, self._stream)
+        elif self._dropped and settling is None:
+            self._settling = Settling(self._dropped, self._parts.memory)
+        return self._settling is None or self._pending is not None or not self._ring.is_full
 
     def _give_back(self, message: Message, by: Stream | None) -> None:
         """Without a stream nothing may still use the message."""

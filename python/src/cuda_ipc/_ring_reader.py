@@ -129,9 +129,14 @@ class RingReader(ReaderSeat):
         return -1
 
     @property
+    def is_full(self) -> bool:
+        """A lossy reader holds as many messages as it may."""
+        return self.lossy and self._free_claim() < 0
+
+    @property
     def is_held_up(self) -> bool:
         """Streams hold as many slots as a lossy reader may hold. They will give them back."""
-        return self.lossy and len(self._held) < CLAIMS and self._free_claim() < 0
+        return len(self._held) < CLAIMS and self.is_full
 
     @property
     def held_up_by_program(self) -> int:

@@ -15,6 +15,7 @@ from ._closing import ClosingAwaited
 from ._deadline import NO_DEADLINE, Deadline
 from ._message_format import encode_meta, size_of
 from ._ring_writer import RingWriter
+from ._waiting import SlotCopy, to_its_end
 from .channel_slot import Slot
 from .errors import CudaIpcError, closed
 
@@ -37,6 +38,8 @@ class SlotLoans(ClosingAwaited):
         self._ring = RingWriter(
             name, parts.control, parts.facts, parts.first_position, parts.pages, parts.bells
         )
+        # Of a call that was cancelled: it still writes to the slot that would be loaned next.
+        self._copy: SlotCopy[Any] | None = None
         # Both are made for the first stream.
         self._given: GivenStreams | None = None
         self._streams: WriterStreams | None = None
@@ -50,6 +53,10 @@ class SlotLoans(ClosingAwaited):
                 closed(f'write to channel "{self.name}"')
             if not ring.reserve():
                 return None
+            if self._copy is not None:
+                if not self._copy.is_done:
+                    return None
+                self._copy = None
             if (ring.any_gpu or self._streams is not None) and not self._order(by):
                 return None
             slot = Slot(self, ring.slot, False, by)
@@ -111,8 +118,26 @@ class SlotLoans(ClosingAwaited):
             )
         return None
 
-    def _fill(self, slot: Slot, data: Any, meta: Any, shape: Any, stream: Any) -> int | None:
-        written = slot._write(data)
+    @property
+    def _is_on_gpu(self) -> bool:
+        return self._parts.memory.buffer is None
+
+    def _leaves(self, copy: SlotCopy[Any], failure: BaseException) -> None:
+        """Nobody awaits this copy any more. Its slot is not loaned before its end."""
+        if not isinstance(failure, RuntimeError):  # its thread could not be started
+            self._copy = copy
+
+    async def _write_async(self, slot: Slot, data: Any) -> int:
+        if not self._is_on_gpu:
+            return slot._write(data)
+        copy = SlotCopy(lambda: slot._write(data))
+        try:
+            return await to_its_end(copy)
+        except BaseException as failure:
+            self._leaves(copy, failure)
+            raise
+
+    def _fill(self, slot: Slot, written: int, meta: Any, shape: Any, stream: Any) -> int | None:
         slot._check_filled(written, shape)
         is_whole = written == self._parts.facts.slot_bytes
         length = None if is_whole or shape is not None else written
@@ -140,7 +165,7 @@ class SlotLoans(ClosingAwaited):
         memory = self._parts.memory
         by = slot._stream if stream is None else self._given_stream(stream)
         ready_at = 0
-        if by is None and memory.buffer is None and not is_there:
+        if by is None and not is_there and self._is_on_gpu:
             memory.finish()
         own = None if lengths == facts.shape else lengths
         position = self._ring.position

@@ -7,7 +7,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from ._deadline import Cancellation, Deadline, check_seconds
 from ._fds import Bell, new_epoll
@@ -240,6 +240,22 @@ def async_close(call: Callable[P, None]) -> Callable[P, Coroutine[Any, Any, None
         await to_its_end(lambda: call(*args, **kwargs))
 
     return _named(form, call, "If the task is cancelled, it continues on its thread.")
+
+
+class SlotCopy(Generic[T]):
+    """A copy into a slot on another thread, which nothing can end."""
+
+    __slots__ = ("_call", "is_done")
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self.is_done = False
+
+    def __call__(self) -> T:
+        try:
+            return self._call()
+        finally:
+            self.is_done = True
 
 
 async def to_its_end(call: Callable[[], T]) -> T:

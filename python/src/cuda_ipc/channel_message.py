@@ -106,6 +106,19 @@ class Message(Taken):
             return
         self._reader._release(self, stream)
 
+    async def release_async(self, *, stream: Any = None) -> None:
+        """As `release`, for asyncio. If the task is cancelled, the slot is given back later."""
+        if self.returned:
+            self.hold.is_open = False
+            return
+        await self._reader._release_async(self, stream)
+
+    async def __aenter__(self) -> Message:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.release_async()
+
     def __enter__(self) -> Message:
         return self
 

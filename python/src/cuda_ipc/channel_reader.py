@@ -120,6 +120,7 @@ class ChannelReader(Messages, ClosingAsync):
 
         # WHY: a signal before `try_next` must not keep a message that was handed out before.
         self._coming = message = None
+        self._is_on_loop = self._waits_for_gpu
         try:
             message = self._try_next()
             if message is not None:
@@ -149,6 +150,8 @@ class ChannelReader(Messages, ClosingAsync):
         except BaseException:
             self._keep(message)
             raise
+        finally:
+            self._is_on_loop = False
 
     def __iter__(self) -> Iterator[Message]:
         """Each message until the writer closes the channel. Releases it before the next one."""
@@ -165,7 +168,7 @@ class ChannelReader(Messages, ClosingAsync):
                 yield message
             finally:
                 if not self._closed:
-                    message.release()
+                    await message.release_async()
 
     def close(self, timeout: float | None = None) -> None:
         """Gives all messages and the seat back.
@@ -226,7 +229,7 @@ class ChannelReader(Messages, ClosingAsync):
         while not self._is_over():
             deadline.check(self._why_empty)
             # Nobody rings when a stream is done.
-            if self._pending is not None or self._ring.is_held_up:
+            if self._pending is not None or self._ring.is_held_up or self._settling is not None:
                 remaining = deadline.remaining
                 pause = next(times)
                 yield pause if remaining is None else min(pause, remaining)
@@ -276,6 +279,8 @@ class ChannelReader(Messages, ClosingAsync):
             return "a stream of the writer is still at work on the next message"
         if self._ring.is_held_up:
             return "streams hold all the slots that this reader can have"
+        if self._settling is not None:
+            return "a GPU is still at work on messages that this process has dropped"
         held = self._ring.held_up_by_program
         if held > 0:
             return f"no slot is free: {held_here(held, 'message', 'messages')}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ._data import byte_view, let_go
 from ._fds import is_finalizing
 from ._message_format import size_of, too_large
+from ._waiting import to_its_end
 from .arrays import Array
 from .errors import CudaIpcError
 
@@ -99,6 +100,22 @@ class Slot:
         of the GPU; after one of these but CLOSED the slot can be committed again.
         """
         return self._commit(meta, shape, byte_length, stream, is_there=False)
+
+    async def commit_async(
+        self,
+        meta: Any = None,
+        shape: int | Sequence[int] | None = None,
+        byte_length: int | None = None,
+        *,
+        stream: Any = None,
+    ) -> int | None:
+        """As `commit`, for asyncio. If the task is cancelled, the slot can be committed again."""
+        self._check_open("commit")
+        writer = self._writer
+        if stream is None and self._stream is None and writer._is_on_gpu:
+            writer._link.check(f'write to channel "{self.name}"')
+            await to_its_end(writer._parts.memory.finish)
+        return self._commit(meta, shape, byte_length, stream)
 
     def _commit(
         self,

@@ -190,7 +190,7 @@ class ChannelWriter(SlotLoans, ClosingAsync):
         `Slot.commit`. Raises as `loan` and `Slot.commit`.
         """
         with self.loan(timeout) as slot:
-            return self._fill(slot, data, meta, shape, stream)
+            return self._fill(slot, slot._write(data), meta, shape, stream)
 
     async def send_async(
         self,
@@ -203,7 +203,7 @@ class ChannelWriter(SlotLoans, ClosingAsync):
     ) -> int | None:
         """As `send`, for asyncio."""
         with await self.loan_async(timeout) as slot:
-            return self._fill(slot, data, meta, shape, stream)
+            return self._fill(slot, await self._write_async(slot, data), meta, shape, stream)
 
     def wait_for_readers(self, count: int, timeout: float | None = None) -> None:
         """Waits until the channel has this many readers. Raises TIMEOUT, HUB_GONE, CLOSED."""

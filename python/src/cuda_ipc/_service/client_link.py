@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._deadline import Deadline
-from .._waiting import pauses
+from .._waiting import SlotCopy, pauses
 from ..channel_message import Message
 from ..channel_slot import Slot
 from ..errors import CudaIpcError
@@ -30,7 +30,7 @@ from .envelope import (
 )
 from .held_replies import HeldReplies
 from .messages import HeldReply, ServiceMessage, SlotToFill
-from .promise import Steps
+from .promise import Blocking, Steps
 from .receiver import Inbox, Receiver
 from .window import LinkWindow
 
@@ -55,9 +55,7 @@ class ClientLink:
         self._stream = client._plan.stream
         for channel in (channels.requests, channels.replies):
             client._hub._handles.discard(channel)  # this link closes them
-        self._is_on_gpu = (
-            channels.replies._is_on_gpu or channels.requests._parts.memory.buffer is None
-        )
+        self._is_on_gpu = channels.replies._is_on_gpu or channels.requests._is_on_gpu
         #: Committed requests whose callers still wait.
         self._calls: dict[int, Call] = {}
         self._cancelled: deque[int] = deque()
@@ -72,6 +70,10 @@ class ClientLink:
 
     def start(self) -> None:
         self._receiver.add(self._inbox)
+
+    @property
+    def waits_for_gpu(self) -> bool:
+        return self._is_on_gpu and self._stream is None
 
     @property
     def load(self) -> int:
@@ -123,15 +125,15 @@ class ClientLink:
             assert slot is not None
             try:
                 if ask.fill is not None:
-                    refuse_coroutine(ask.fill(SlotToFill(slot, self._lock)))
+                    yield from self._fill(ask, slot)
             except CudaIpcError:
                 if self.open:
                     raise
                 return False
             deadline.check(lambda: "the request was not filled in time")
-            if self._is_on_gpu and self._stream is None:
+            if self.waits_for_gpu:
                 # WHY here: with the lock held all other requests would wait, too.
-                self._requests._parts.memory.finish()
+                yield Blocking(self._requests._parts.memory.finish)
             with self._lock:
                 if not self.open:
                     return False
@@ -145,6 +147,19 @@ class ClientLink:
                         self._window.passed_over(self._passed_over - passed_over)
             finally:
                 self._end_turn()
+
+    def _fill(self, ask: Ask, slot: Slot) -> Steps[None]:
+        assert ask.fill is not None
+        fill, to_fill = ask.fill, SlotToFill(slot, self._lock)
+        if not (ask.is_copied and self._requests._is_on_gpu):
+            refuse_coroutine(fill(to_fill))
+            return
+        copy = SlotCopy(lambda: fill(to_fill))
+        try:
+            yield Blocking(copy)
+        except BaseException as failure:
+            self._requests._leaves(copy, failure)
+            raise
 
     def _commit(self, call: Call, ask: Ask, slot: Slot, deadline: Deadline) -> None:
         number = self._last_number + 1
@@ -188,7 +203,7 @@ class ClientLink:
             # The reply came in this very moment. Nobody else would release it.
             outcome = call.outcome.value
             if outcome is not None and outcome.kind == "reply":
-                outcome.value.release()
+                self._held.drop(outcome.value._message)
 
     def send_cancellations(self) -> None:
         is_stuck = False

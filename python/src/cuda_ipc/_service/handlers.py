@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .._waiting import to_its_end
 from ..errors import CudaIpcError
 from .messages import ServiceRequest
-from .promise import call_soon
+from .promise import call_soon, in_background
 from .reply import Reply, ReplyOptions
 
 if TYPE_CHECKING:
@@ -119,18 +120,31 @@ class TaskRunner:
         # A task that is cancelled before its first step never runs.
         if work in self._unbegun:
             self._unbegun.discard(work)
-            self._finish(work, None, _cancelled(work))
+            if work.link.waits_for_gpu:
+                in_background(lambda: self._finish(work, None, _cancelled(work)))
+            else:
+                self._finish(work, None, _cancelled(work))
 
     async def _run(self, work: Work) -> None:
         self._unbegun.discard(work)
         try:
             result = await self._handler(work.request, work.reply)
         except BaseException as failure:
-            self._finish(work, None, failure)
+            # WHY not awaited: nothing may be awaited any more.
+            if isinstance(failure, GeneratorExit):
+                self._finish(work, None, failure)
+            else:
+                await self._end_of(work, None, failure)
             if work.request.given_up is None and not isinstance(failure, Exception):
                 raise
         else:
-            self._finish(work, result, None)
+            await self._end_of(work, result, None)
+
+    async def _end_of(self, work: Work, result: Any, failure: BaseException | None) -> None:
+        if work.link.waits_for_gpu:
+            await to_its_end(lambda: self._finish(work, result, failure))
+        else:
+            self._finish(work, result, failure)
 
 
 def _cancelled(work: Work) -> CudaIpcError:

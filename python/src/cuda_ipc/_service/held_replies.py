@@ -19,7 +19,7 @@ class HeldReplies:
         self._link = link
         #: Where in the window they are.
         self._positions: dict[Hold, int] = {}
-        link._replies.on_drop = self._drop
+        link._replies.on_drop = self.drop
 
     def add(self, message: Message, position: int) -> None:
         """The program gets this reply. One without data is given back now."""
@@ -38,7 +38,7 @@ class HeldReplies:
                 link._replies._give_back(message, None)
                 link._window.given_back(found)
 
-    def _drop(self, message: Message) -> None:
+    def drop(self, message: Message) -> None:
         """The program has dropped a reply. WHY later: see `Messages.drop`."""
         self._link._receiver.call_later(lambda: self._release(message, None))
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .._waiting import gpu_pauses
+from .._waiting import gpu_pauses, to_its_end
 from ..arrays import Array
 from ..channel_message import Message
 from ..channel_slot import Slot
@@ -69,6 +69,10 @@ class MessageLink(Protocol):
         """Gives its slot back, once. Raises TypeError, ValueError, and the errors of the GPU."""
 
     def is_ready(self, message: Message) -> bool: ...
+
+    @property
+    def waits_for_gpu(self) -> bool:
+        """Whether `release` without a stream waits for the GPU."""
 
 
 class ServiceMessage:
@@ -143,6 +147,19 @@ class ServiceMessage:
         """
         if not self._is_released:
             self._link.release(self, stream)
+
+    async def release_async(self, *, stream: Any = None) -> None:
+        """As `release`, for asyncio. If the task is cancelled, the slot is given back later."""
+        if stream is None and self._link.waits_for_gpu and not self.closed:
+            await to_its_end(self.release)
+        else:
+            self.release(stream=stream)
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.release_async()
 
     def __enter__(self) -> Any:
         return self

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from .._deadline import Deadline
+from .._waiting import to_its_end
 
 T = TypeVar("T")
 
@@ -76,12 +77,18 @@ class Wait(NamedTuple):
     deadline: Deadline
 
 
+class Blocking(NamedTuple):
+    """Blocks a thread, and not the event loop. The call continues if its task is cancelled."""
+
+    call: Callable[[], Any]
+
+
 class Late(Exception):
     """The deadline of a `Wait` is over."""
 
 
 #: A wait, or a pause in seconds.
-Step = Wait | float
+Step = Wait | Blocking | float
 Steps = Generator[Step, Any, T]
 
 
@@ -101,6 +108,8 @@ def run(steps: Steps[T]) -> T:
 
 
 def _block(step: Step) -> Any:
+    if isinstance(step, Blocking):
+        return step.call()
     if not isinstance(step, Wait):
         time.sleep(step)
         return None
@@ -135,6 +144,8 @@ async def run_async(steps: Steps[T]) -> T:
 async def _suspend(step: Step) -> Any:
     import asyncio
 
+    if isinstance(step, Blocking):
+        return await to_its_end(step.call)
     if not isinstance(step, Wait):
         await asyncio.sleep(step)
         return None

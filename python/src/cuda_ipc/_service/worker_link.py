@@ -46,7 +46,7 @@ class WorkerLink:
         self._replies = replies
         #: The stream that reads requests and fills replies; None if the CPU waits.
         self._stream = service._plan.stream
-        self._is_on_gpu = requests._is_on_gpu or replies._parts.memory.buffer is None
+        self._is_on_gpu = requests._is_on_gpu or replies._is_on_gpu
         for channel in (requests, replies):
             service._hub._handles.discard(channel)  # this link closes them
         #: Requests without an answer.
@@ -56,6 +56,11 @@ class WorkerLink:
         self._turns: deque[Promise[None]] = deque()
         requests.on_drop = lambda _: None  # each request is given back when it was answered
         self._inbox = Inbox(requests, self.lock, self._on_message, self._on_end)
+
+    @property
+    def waits_for_gpu(self) -> bool:
+        """Whether the end of a request waits for the GPU."""
+        return self._is_on_gpu and self._stream is None
 
     def start(self) -> None:
         """Receives requests from here on."""
