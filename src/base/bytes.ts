@@ -35,6 +35,11 @@ export function roundUp(byteLength: number, granularity: number): number {
   return Math.ceil(byteLength / granularity) * granularity;
 }
 
+/** What a memory file of this size takes: whole pages of 4096 bytes. */
+export function wholePages(byteLength: number): number {
+  return roundUp(byteLength, 4096);
+}
+
 /**
  * Returns the value. Throws RangeError unless it is an integer from `min` to `max`, TypeError if it
  * is not a number.

@@ -102,7 +102,10 @@ export function closeMemory(fd: OwnedFd): void {
 /** True if it cannot be inspected: it is then closed where nobody waits for it. */
 function isLargeMemory(fd: OwnedFd): boolean {
   try {
-    return hasSeals(fd) && statFile(fd).size > FREED_AT_ONCE_BYTES;
+    if (!hasSeals(fd)) return false;
+    const { size, blocks } = statFile(fd);
+    // Memory can lie behind the end of a file, too.
+    return size > FREED_AT_ONCE_BYTES || blocks * 512n > FREED_AT_ONCE_BYTES;
   } catch {
     return true;
   }

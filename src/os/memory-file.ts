@@ -4,6 +4,7 @@
  * https://man7.org/linux/man-pages/man2/memfd_create.2.html
  */
 import { writeSync } from "node:fs";
+import { roundUp } from "../base/bytes.js";
 import { hasCode } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
 import { lastErrno, libc } from "../ffi/libc.js";
@@ -27,6 +28,8 @@ const O_ACCMODE = 3;
 const O_RDWR = 2;
 const SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW;
 const HUGETLBFS_MAGIC = 0x9584_58f6;
+/** `st_blocks` counts these, whatever the file system. */
+const STAT_BLOCK_BYTES = 512;
 /** Room for struct statfs, which has 120 bytes and begins with the type. */
 const STATFS_BYTES = 256;
 const WRITE_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
@@ -117,6 +120,12 @@ export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
   // then killed (SIGBUS).
   if (fileSystemOf(fd) === HUGETLBFS_MAGIC) return unusable("it lies in huge pages (MFD_HUGETLB)");
   const stats = statFile(fd);
+  const heldBytes = Number(stats.blocks) * STAT_BLOCK_BYTES;
+  // WHY: a file can get memory behind its end (fallocate) before its size is sealed. Its close
+  // would then take longer than its size says, and the memory would count for nothing. `blksize` is
+  // the size of its pages, huge ones if the system gives it those.
+  if (heldBytes > roundUp(Number(stats.size), Number(stats.blksize)))
+    return unusable(`it has ${stats.size} bytes, and memory of ${heldBytes} bytes`);
   const sizeSealed = isSizeSealed(seals);
   const writable = (libc().fcntl(fd.number, F_GETFL, 0) & O_ACCMODE) === O_RDWR;
   return {

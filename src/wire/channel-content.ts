@@ -11,6 +11,7 @@
  */
 import * as v from "valibot";
 import { type DType, dtypes, isDType } from "../array/dtype.js";
+import { wholePages } from "../base/bytes.js";
 import { limits } from "../base/limits.js";
 import {
   controlByteLength,
@@ -53,9 +54,9 @@ export function channelFds(
   return role === "observer" ? 1 + readersMax : 3 + 2 * readersMax;
 }
 
-/** Bytes of the control file and all pages. */
+/** Bytes of the control file and all pages, in whole pages of memory. */
 export function wordsByteLength(content: ChannelContent): number {
-  return controlByteLength(content) + content.readersMax * PAGE_BYTES;
+  return wholePages(controlByteLength(content)) + content.readersMax * PAGE_BYTES;
 }
 
 /**

@@ -4,7 +4,9 @@
  * by the code that maps it.
  */
 import * as v from "valibot";
+import { wholePages } from "../base/bytes.js";
 import { limits } from "../base/limits.js";
+import { poolFileBytes } from "../base/pool-layout.js";
 import { isLineOffset, LINE_BYTES } from "../base/timeline-line.js";
 import { whenWriterGonePolicies } from "../ring/channel-layout.js";
 import {
@@ -182,7 +184,8 @@ export interface ChargedBytes {
 }
 
 /**
- * The bytes that an object counts for. An object that shares its memory counts only its own part.
+ * The bytes that an object has. An object that shares its memory has only its own part of it; see
+ * `sharedFileBytes`. Memory files count as whole pages, and the index of a bundle counts, too.
  */
 export function chargedBytes({
   device,
@@ -193,10 +196,26 @@ export function chargedBytes({
 }: Descriptor): ChargedBytes {
   if (content.kind === "timeline") return { hostBytes: LINE_BYTES, deviceBytes: 0 };
   const bytes = mechanism === "pool" ? byteLength : allocationByteLength;
-  // The words of a channel and the mark of legacy memory are host memory, on a GPU, too.
+  // The words of a channel, an index and the mark of legacy memory are host memory, on a GPU, too.
   const words = content.kind === "channel" ? wordsByteLength(content) : 0;
-  const beside = words + (mechanism === "legacy" ? MARK_BYTES : 0);
+  const index = content.kind === "bundle" ? wholePages(content.indexByteLength) : 0;
+  const beside = words + index + (mechanism === "legacy" ? MARK_BYTES : 0);
   return factsOf(device).memoryFiles
-    ? { hostBytes: bytes + beside, deviceBytes: 0 }
+    ? { hostBytes: (mechanism === "pool" ? bytes : wholePages(bytes)) + beside, deviceBytes: 0 }
     : { hostBytes: beside, deviceBytes: bytes };
+}
+
+/**
+ * The memory file that an object shares with others: of timelines, or of a host pool. The hub keeps
+ * all of it for a single object. Undefined if its memory is of this object alone.
+ */
+export function sharedFileBytes({
+  device,
+  content,
+  pooled,
+  allocationByteLength,
+}: Descriptor): number | undefined {
+  if (content.kind === "timeline") return wholePages(allocationByteLength);
+  if (pooled === undefined || !factsOf(device).memoryFiles) return undefined;
+  return poolFileBytes(pooled.maxBytes);
 }

@@ -120,16 +120,18 @@ const channels: readonly Descriptor[] = whenFullPolicies.map((whenFull) => {
   return channelOf({ whenFull, whenWriterGone: whenFull === "wait" ? "wait" : "end" });
 });
 
-export const pooledArray: Descriptor = {
-  ...gpuPlace,
-  mechanism: "pool",
-  pooled: {
-    pool: "01234567-89ab-4def-8123-456789abcdef",
-    maxBytes: 65_536,
-    data: `${"A".repeat(86)}==`,
-  },
-  ...oneArray,
+const pooled = {
+  pool: "01234567-89ab-4def-8123-456789abcdef",
+  maxBytes: 65_536,
+  data: `${"A".repeat(86)}==`,
 };
+
+export const pooledArray: Descriptor = { ...gpuPlace, mechanism: "pool", pooled, ...oneArray };
+
+/** An array of 4096 bytes in a host pool of this size. */
+export function hostPool(maxBytes: number): Descriptor {
+  return { ...hostArray, mechanism: "pool", pooled: { ...pooled, maxBytes } };
+}
 
 const head = { v: 1, id: 7 } as const;
 

@@ -7,6 +7,12 @@ import { randomBytes } from "node:crypto";
 import { roundUp } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import {
+  POOL_HEADER_BYTES,
+  POOL_RECORD_BYTES,
+  POOL_UNIT_BYTES,
+  poolDataStart,
+} from "../../base/pool-layout.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import { libc } from "../../ffi/libc.js";
 import { Mapping } from "../../os/mapping.js";
@@ -15,8 +21,6 @@ import type { OwnedFd } from "../../os/owned-fd.js";
 import { systemError } from "../../os/system-error.js";
 import { IPC_HANDLE_BYTES } from "../event-calls.js";
 
-/** Allocations start at multiples of this, as on a GPU. */
-export const POOL_UNIT_BYTES = 512;
 const PAGE_BYTES = 4096;
 const VERSION = 1;
 
@@ -38,9 +42,8 @@ const header = {
   unit: 12,
   id: 16,
   dataBytes: 32,
-  byteLength: PAGE_BYTES,
+  byteLength: POOL_HEADER_BYTES,
 } as const;
-const RECORD_BYTES = 16;
 const ID_BYTES = 16;
 
 /*
@@ -76,7 +79,7 @@ export class HostPoolFile {
     this.#mapping = mapping;
     this.#id = id;
     this.dataBytes = dataBytes;
-    this.#dataStart = dataStart(dataBytes);
+    this.#dataStart = poolDataStart(dataBytes);
     this.#fd = fd;
     const bytes = mapping.view(header.byteLength, recordBytes(dataBytes));
     this.#records = new BigInt64Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 8);
@@ -89,7 +92,7 @@ export class HostPoolFile {
   static create(dataBytes: number): HostPoolFile {
     checkSize(dataBytes);
     return acquireIn((scope) => {
-      const fileBytes = dataStart(dataBytes) + dataBytes;
+      const fileBytes = poolDataStart(dataBytes) + dataBytes;
       const fd = scope.own(createMemoryFile("cuda-ipc pool", fileBytes), (fd) => fd.close());
       const mapping = scope.own(Mapping.shared(fd, fileBytes, "read-write"), (mapping) =>
         mapping.close(),
@@ -126,7 +129,7 @@ export class HostPoolFile {
       }
       const dataBytes = Number(view.getBigUint64(header.dataBytes, true));
       const whole = dataBytes > 0 && dataBytes % POOL_UNIT_BYTES === 0 && dataBytes < byteLength;
-      if (!whole || dataStart(dataBytes) + dataBytes !== byteLength) {
+      if (!whole || poolDataStart(dataBytes) + dataBytes !== byteLength) {
         throw noPool(`it claims ${dataBytes} bytes of data in a file of ${byteLength}`);
       }
       checkSize(dataBytes);
@@ -229,22 +232,18 @@ export class HostPoolFile {
   #record(offset: number): [records: BigInt64Array, index: number] {
     if (this.#records === undefined)
       throw new CudaIpcError("CLOSED", "Cannot use a pool of host: it was destroyed");
-    return [this.#records, (offset / POOL_UNIT_BYTES) * (RECORD_BYTES / 8)];
+    return [this.#records, (offset / POOL_UNIT_BYTES) * (POOL_RECORD_BYTES / 8)];
   }
 }
 
 function recordBytes(dataBytes: number): number {
-  return (dataBytes / POOL_UNIT_BYTES) * RECORD_BYTES;
-}
-
-function dataStart(dataBytes: number): number {
-  return roundUp(header.byteLength + recordBytes(dataBytes), PAGE_BYTES);
+  return (dataBytes / POOL_UNIT_BYTES) * POOL_RECORD_BYTES;
 }
 
 /** The size is limited because all records are one view of memory. */
 function checkSize(dataBytes: number): void {
   if (recordBytes(dataBytes) <= limits.viewBytesMax) return;
-  const max = Math.floor(limits.viewBytesMax / RECORD_BYTES) * POOL_UNIT_BYTES;
+  const max = Math.floor(limits.viewBytesMax / POOL_RECORD_BYTES) * POOL_UNIT_BYTES;
   const found = `the limit of this version of Node is ${max}`;
   const message = `Cannot use a pool of ${dataBytes} bytes on host: ${found}`;
   throw new CudaIpcError("LIMIT_EXCEEDED", message);

@@ -5,6 +5,7 @@
  */
 import { checkInteger, roundUp } from "../../base/bytes.js";
 import { CudaIpcError, hasCode } from "../../base/errors.js";
+import { POOL_UNIT_BYTES } from "../../base/pool-layout.js";
 import { acquireIn } from "../../base/scope.js";
 import { formatAddress } from "../common/address-table.js";
 import type { DevicePointer } from "../memory-calls.js";
@@ -12,7 +13,7 @@ import type { DriverPool, PoolCalls, PoolOptions } from "../pool-calls.js";
 import { FirstFit } from "./first-fit.js";
 import type { HostAddresses } from "./host-addresses.js";
 import { refuseOverCapacity } from "./host-capacity.js";
-import { HostPoolFile, POOL_UNIT_BYTES, type PoolExtent } from "./host-pool-file.js";
+import { HostPoolFile, type PoolExtent } from "./host-pool-file.js";
 import type { HostSession } from "./host-session.js";
 import type { HostStream } from "./host-stream.js";
 import type { HostStreams } from "./host-streams.js";

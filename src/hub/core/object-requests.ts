@@ -3,6 +3,7 @@
  * permissions of the client. The object table keeps the result.
  */
 import { CudaIpcError } from "../../base/errors.js";
+import { readerFdsAt } from "../../ring/channel-fds.js";
 import { fdsOf } from "../../wire/descriptor.js";
 import {
   type Lifetime,
@@ -208,8 +209,13 @@ export class ObjectRequests<Fd> {
   #bringParts(lease: Lease<Fd>, attached: Attachments<Fd>): void {
     checkParts(`bring back "${lease.object.name}"`, lease, attached.fds, this.#ports);
     if (lease.object.memory !== undefined) return;
-    attached.keep();
-    this.#objects.supplyParts(lease, attached.fds);
+    const parts = {
+      control: attached.fds[readerFdsAt.control] as Fd,
+      bell: attached.fds[readerFdsAt.bell] as Fd,
+    };
+    // WHY not all: the slots could be any large memory, and nothing needs them here.
+    for (const fd of [parts.control, parts.bell]) attached.kept.add(fd);
+    this.#objects.supplyParts(lease, parts);
   }
 
   /** @throws NOT_FOUND, NOT_OWNER */

@@ -1,5 +1,7 @@
 /** Checks a descriptor against the memory that came with it: later openers map what it claims. */
+import { wholePages } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { poolFileBytes } from "../../base/pool-layout.js";
 import type { Access } from "../../os/mapping.js";
 import type { ChannelRole } from "../../wire/channel-content.js";
 import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
@@ -25,10 +27,12 @@ function comesAsFile(descriptor: Descriptor): boolean {
   return factsOf(descriptor.device).memoryFiles || hasOwnFile(descriptor);
 }
 
-/** How long the file behind the first descriptor must be. */
-function claimedBytes(descriptor: Descriptor): number {
-  if (endsWithOwner(descriptor)) return MARK_BYTES;
-  return descriptor.pooled?.maxBytes ?? descriptor.allocationByteLength;
+/** How long the file behind the first descriptor must be, and may be at most. */
+function claimedBytes({ pooled, ...rest }: Descriptor): { claimed: number; most: number } {
+  if (pooled !== undefined)
+    return { claimed: pooled.maxBytes, most: poolFileBytes(pooled.maxBytes) };
+  const claimed = endsWithOwner(rest) ? MARK_BYTES : rest.allocationByteLength;
+  return { claimed, most: wholePages(claimed) };
 }
 
 /**
@@ -53,12 +57,13 @@ export function checkMemory<Fd>(
     const facts = comesAsFile(descriptor) ? ports.inspectMemoryFile(memory) : undefined;
     if (facts === undefined && !ports.isDeviceMemory(memory))
       throw refuse("the descriptor is not memory of a GPU");
-    inodes.push(hasOwnFile(descriptor) ? (facts?.inode ?? null) : null);
+    inodes.push(facts?.inode ?? null);
     if (facts !== undefined) {
       if (facts.flaw !== undefined) throw refuse(`its memory cannot be used: ${facts.flaw}`);
       writable = facts.writable && hasOwnFile(descriptor);
-      const claimed = claimedBytes(descriptor);
-      if (facts.byteLength < claimed)
+      const { claimed, most } = claimedBytes(descriptor);
+      // WHY not longer either: the hub keeps the whole file, and charges what is claimed.
+      if (facts.byteLength < claimed || facts.byteLength > most)
         throw refuse(`the descriptor claims ${claimed} bytes, the memory has ${facts.byteLength}`);
       if (!facts.sizeSealed)
         throw refuse("the memory is not sealed against resizing (F_SEAL_SHRINK, F_SEAL_GROW)");
@@ -126,7 +131,10 @@ export function checkSameMemory(
   record: Pick<ObjectRecord, "inodes">,
   found: CheckedMemory,
 ): void {
-  if (record.inodes.every((inode, index) => inode === found.inodes[index])) return;
+  // Null for memory of GPUs, for bells, and for host pools in journals of earlier versions.
+  const isSame = (inode: string | null, index: number) =>
+    inode === null || inode === found.inodes[index];
+  if (record.inodes.every(isSame)) return;
   throw new CudaIpcError(
     "INVALID_DESCRIPTOR",
     `Cannot ${attempt}: the descriptors are of other memory`,

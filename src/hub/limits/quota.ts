@@ -21,7 +21,16 @@ export type Resource = (typeof resources)[number];
 /** Resources of the hub itself, which `status` does not show for users. */
 type OfTheHub = "descriptors" | "unreadBytes" | "unreadDescriptors";
 
-export type Cost = Readonly<Partial<Record<Resource, number>>>;
+export type Cost = Readonly<Partial<Record<Resource, number>>> & {
+  /** Host memory that costs an account nothing more if it pays for the same file already. */
+  readonly file?: SharedFile;
+};
+
+interface SharedFile {
+  /** The same for all costs with this file. */
+  readonly key: string;
+  readonly bytes: number;
+}
 
 /** The limits of an account. `Infinity` means no limit. */
 export type Quota = Readonly<Record<Resource | "messagesPerSecond", number>>;
@@ -49,6 +58,8 @@ export class Account {
   /** The field that sets its quota, such as "limits.user". */
   readonly source: string;
   readonly #used = new Map<Resource, number>();
+  /** How many costs have each file. */
+  readonly #files = new Map<string, number>();
   readonly #rate: MessageRate;
 
   constructor(
@@ -146,8 +157,10 @@ export class Account {
   }
 
   #check(attempt: string, cost: Cost): void {
+    const { key, bytes = 0 } = cost.file ?? {};
+    const fileBytes = key === undefined || this.#files.has(key) ? 0 : bytes;
     for (const resource of resources) {
-      const wanted = cost[resource] ?? 0;
+      const wanted = (cost[resource] ?? 0) + (resource === "hostBytes" ? fileBytes : 0);
       const limit = this.quota[resource];
       const used = this.used(resource);
       if (wanted === 0 || used + wanted <= limit) continue;
@@ -160,14 +173,24 @@ export class Account {
   }
 
   #add(cost: Cost, sign: 1 | -1): void {
+    const fileBytes = cost.file === undefined ? 0 : this.#countFile(cost.file, sign);
     for (const resource of resources) {
-      const amount = cost[resource];
-      if (amount === undefined || amount === 0) continue;
+      const amount = (cost[resource] ?? 0) + (resource === "hostBytes" ? fileBytes : 0);
+      if (amount === 0) continue;
       const used = this.used(resource) + sign * amount;
       if (used < 0) throw new RangeError(`${this.label} would have ${used} ${words[resource]}`);
       if (used === 0) this.#used.delete(resource);
       else this.#used.set(resource, used);
     }
+  }
+
+  /** Returns the bytes to add or subtract: those of the first cost with this file, or the last. */
+  #countFile({ key, bytes }: SharedFile, sign: 1 | -1): number {
+    const count = (this.#files.get(key) ?? 0) + sign;
+    if (count < 0) throw new RangeError(`${this.label} would have ${count} times the file ${key}`);
+    if (count === 0) this.#files.delete(key);
+    else this.#files.set(key, count);
+    return count === (sign === 1 ? 1 : 0) ? bytes : 0;
   }
 }
 

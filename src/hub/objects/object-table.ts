@@ -42,7 +42,7 @@ import {
   takesNameLater,
   waitsForWriter,
 } from "./shared-object.js";
-import { WordsInMemory, type WordsPorts } from "./words-in-memory.js";
+import { partsOf, WordsInMemory, type WordsPorts } from "./words-in-memory.js";
 
 export type ObjectPorts<Fd> = WordsPorts<Fd> &
   Pick<
@@ -81,7 +81,7 @@ export class ObjectTable<Fd> {
    * @throws NAME_TAKEN, LIMIT_EXCEEDED
    */
   create(fields: NewObject<Fd>, session: Session<Fd>): Lease<Fd> {
-    const { name, descriptor, replace } = fields;
+    const { name, replace } = fields;
     const found = replace === undefined ? this.index.find(name) : undefined;
     if (found !== undefined) throw nameTaken(`create "${name}"`, found, session.peer);
     const { pid, uid, gid } = session.peer;
@@ -106,7 +106,7 @@ export class ObjectTable<Fd> {
       session,
       object,
     };
-    const cost = { ...costOf(descriptor), leases: 1 };
+    const cost = { ...costOf(object), leases: 1 };
     session.account.charge(`create "${name}"`, cost);
     try {
       this.#record(session, [objectRecord(object), leaseRecord(lease)]);
@@ -164,7 +164,7 @@ export class ObjectTable<Fd> {
     const { object, session } = lease;
     object.releasedAtMs = this.#ports.now();
     session.account.refund({ leases: 1 });
-    if (lease.kind === "owner") session.account.refundHere(costOf(object.descriptor));
+    if (lease.kind === "owner") session.account.refundHere(costOf(object));
     this.#ports.record([{ t: "released", lease: lease.id }]);
     chargeHolder(object);
     releaseAll([
@@ -216,15 +216,15 @@ export class ObjectTable<Fd> {
     ]);
   }
 
-  /** Takes over the descriptors that a reader has of a channel without memory. */
-  supplyParts(lease: Lease<Fd>, parts: readonly Fd[]): void {
+  /** Takes over what a reader has of a channel without memory. */
+  supplyParts(lease: Lease<Fd>, parts: NonNullable<Lease<Fd>["parts"]>): void {
     this.#words.keepParts(lease, parts);
   }
 
   /** Adds an object of an earlier hub, still without leases. Call `settle` after the last one. */
   restore(record: ObjectRecord, state: RestoredState<Fd>): void {
     const object = objectOf<Fd>(record, state);
-    object.account.take(costOf(object.descriptor));
+    object.account.take(costOf(object));
     this.index.addUnsorted(object);
     if (object.memory !== undefined) this.#ports.memoryArrived(object.id, object.memory.fds);
   }
@@ -235,7 +235,7 @@ export class ObjectTable<Fd> {
     session: Session<Fd>,
   ): void {
     session.account.take({ leases: 1 });
-    if (kind === "owner") session.account.takeHere(costOf(object.descriptor));
+    if (kind === "owner") session.account.takeHere(costOf(object));
     const seat = place ?? undefined;
     this.index.addLease({ id, kind, role, seat, session, object, sinceMs });
   }
@@ -271,7 +271,7 @@ export class ObjectTable<Fd> {
 
   /** Closes every object whatever its leases, and records nothing. */
   clear(): void {
-    const fds = [...this.index.leases()].flatMap((lease) => lease.parts ?? []);
+    const fds = [...this.index.leases()].flatMap(({ parts }) => partsOf(parts));
     for (const { memory } of this.index.objects()) fds.push(...(memory?.fds ?? []));
     this.index.clear();
     releaseAll(fds.map((fd) => () => this.#ports.closeFd(fd)));
@@ -304,7 +304,7 @@ export class ObjectTable<Fd> {
     if (object.leases.size > 0 || pinned || !this.index.delete(object)) return;
     if (isLost(object)) this.lost.add(object);
     if (object.named) this.index.unname(object);
-    object.account.refund(costOf(object.descriptor));
+    object.account.refund(costOf(object));
     const fds = object.memory?.fds ?? [];
     releaseAll([
       () => this.#ports.memoryGone(object.id),

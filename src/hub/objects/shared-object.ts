@@ -1,7 +1,7 @@
 /** The hub's record of one shared object and its leases, and the rules that follow from it. */
 import type { WithoutWriter } from "../../ring/channel-end.js";
 import type { ChannelRole } from "../../wire/channel-content.js";
-import { chargedBytes, type Descriptor, fdsOf } from "../../wire/descriptor.js";
+import { chargedBytes, fdsOf, sharedFileBytes } from "../../wire/descriptor.js";
 import { endsWithOwner } from "../../wire/schemas.js";
 import type { Session } from "../core/sessions.js";
 import type { Account, Cost } from "../limits/quota.js";
@@ -18,8 +18,14 @@ export interface Lease<Fd> {
   readonly seat: number | undefined;
   /** When it was granted, in Unix milliseconds. */
   readonly sinceMs: number;
-  /** Descriptors that a reader brought of a channel whose memory was lost with an earlier hub. */
-  parts?: readonly Fd[] | undefined;
+  /** What a reader brought of a channel whose memory was lost with an earlier hub. */
+  parts?: ReaderParts<Fd> | undefined;
+}
+
+/** What the hub needs to tell a reader the end of its channel. */
+export interface ReaderParts<Fd> {
+  readonly control: Fd;
+  readonly bell: Fd;
 }
 
 export type Grant = Pick<Lease<unknown>, "kind" | "role" | "seat">;
@@ -103,8 +109,18 @@ export class ObjectLeases<Fd> {
   }
 }
 
-export function costOf(descriptor: Descriptor): Cost {
-  return { objects: 1, descriptors: fdsOf(descriptor), ...chargedBytes(descriptor) };
+/**
+ * What an account pays for an object. It pays once for a file that several of its objects share.
+ */
+export function costOf<Fd>({
+  id,
+  descriptor,
+  inodes: [inode],
+}: Pick<SharedObject<Fd>, "id" | "descriptor" | "inodes">): Cost {
+  const counts = { objects: 1, descriptors: fdsOf(descriptor) };
+  const bytes = sharedFileBytes(descriptor);
+  if (bytes === undefined) return { ...counts, ...chargedBytes(descriptor) };
+  return { ...counts, file: { key: inode ?? `object ${id}`, bytes } };
 }
 
 /**
@@ -115,7 +131,7 @@ export function chargeHolder<Fd>(object: SharedObject<Fd>): void {
   const { named, leases, account } = object;
   const payer = leases.first?.session.account.parent;
   if (named || leases.owner !== undefined || payer === undefined || payer === account) return;
-  const cost = costOf(object.descriptor);
+  const cost = costOf(object);
   account.refund(cost);
   payer.take(cost);
   object.account = payer;

@@ -4,7 +4,7 @@
  * its writer. The hub then rings the bells of everybody who may wait for it.
  */
 import { releaseAll } from "../../base/scope.js";
-import { channelFdsAt, readerFdsAt } from "../../ring/channel-fds.js";
+import { channelFdsAt } from "../../ring/channel-fds.js";
 import type { HubPorts } from "../core/ports.js";
 import {
   freeSeats,
@@ -12,6 +12,7 @@ import {
   isAwaited,
   isHeld,
   type Lease,
+  type ReaderParts,
   type SharedObject,
   withoutWriter,
 } from "./shared-object.js";
@@ -75,7 +76,7 @@ export class WordsInMemory<Fd> {
   }
 
   /** Keeps a reader's descriptors of a channel without memory, to end the channel through them. */
-  keepParts(lease: Lease<Fd>, parts: readonly Fd[]): void {
+  keepParts(lease: Lease<Fd>, parts: ReaderParts<Fd>): void {
     this.#dropParts(lease);
     lease.parts = parts;
     if (lease.object.leases.writer === undefined) this.#endByParts(lease);
@@ -94,10 +95,9 @@ export class WordsInMemory<Fd> {
   }
 
   #endByParts(lease: Lease<Fd>): void {
-    const control = lease.parts?.[readerFdsAt.control];
-    if (control === undefined) return;
-    this.#ports.endWriter(control, "gone");
-    this.#ring(lease.parts?.[readerFdsAt.bell]);
+    if (lease.parts === undefined) return;
+    this.#ports.endWriter(lease.parts.control, "gone");
+    this.#ring(lease.parts.bell);
     this.#dropParts(lease);
   }
 
@@ -111,7 +111,7 @@ export class WordsInMemory<Fd> {
   }
 
   #dropParts(lease: Lease<Fd>): void {
-    const parts = lease.parts ?? [];
+    const parts = partsOf(lease.parts);
     lease.parts = undefined;
     releaseAll(parts.map((fd) => () => this.#ports.closeFd(fd)));
   }
@@ -119,4 +119,8 @@ export class WordsInMemory<Fd> {
   #ring(bell: Fd | undefined): void {
     if (bell !== undefined) this.#ports.ringBell(bell);
   }
+}
+
+export function partsOf<Fd>(parts: ReaderParts<Fd> | undefined): readonly Fd[] {
+  return parts === undefined ? [] : [parts.control, parts.bell];
 }

@@ -111,8 +111,8 @@ export function isChannelAsClaimed(content: Content, held: readonly Held[]): boo
 }
 
 /** Whether the hub can recognise the file behind this descriptor. */
-export function isKnowable({ mechanism, content }: Descriptor, index: number): boolean {
-  if (index === 0) return mechanism === "memfd" || mechanism === "legacy";
+export function isKnowable({ device, mechanism, content }: Descriptor, index: number): boolean {
+  if (index === 0) return device.kind === "host" || mechanism === "legacy";
   return content.kind !== "channel" || index === CONTROL || index % 2 === 1;
 }
 

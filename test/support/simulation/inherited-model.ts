@@ -37,7 +37,7 @@ export function inheritedModel(
       owner,
       files: files(id),
       writable,
-      uses: usesOf(descriptor),
+      uses: usesOf(descriptor, files(id)[0]?.facts.inode as string),
       leases: new Map(),
       memory: kept.get(id),
       payer: owner.uid,

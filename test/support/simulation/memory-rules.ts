@@ -42,29 +42,46 @@ export function mayOpen(
   return isInvited && (access === "read" || object.sharing.access === "read-write");
 }
 
-export function usesOf({
+function pages(bytes: number): number {
+  return Math.ceil(bytes / 4096) * 4096;
+}
+
+/** A host pool's file: a page, 16 bytes for each 512 bytes of data, and the data. */
+function poolBytes(maxBytes: number): number {
+  const units = Math.ceil(maxBytes / 512);
+  return pages(4096 + units * 16) + units * 512;
+}
+
+/** What an object has of memory. */
+export function bytesOf({
   device,
   content,
   allocationByteLength,
   mechanism,
   byteLength,
-}: Descriptor): Uses {
-  const bytes =
-    content.kind === "timeline" ? 64 : mechanism === "pool" ? byteLength : allocationByteLength;
+}: Descriptor): { readonly hostBytes: number; readonly deviceBytes: number } {
+  if (content.kind === "timeline") return { hostBytes: 64, deviceBytes: 0 };
+  let beside = mechanism === "legacy" ? 4096 : 0;
+  if (content.kind === "bundle") beside += pages(content.indexByteLength);
   if (content.kind === "channel") {
     const { slots, metaBytesMax, readersMax } = content;
-    const words = 5120 + slots * (128 + Math.ceil(metaBytesMax / 64) * 64) + readersMax * 4096;
-    const slotBytes =
-      device.kind === "host"
-        ? { hostBytes: bytes + words }
-        : { hostBytes: words, deviceBytes: bytes };
-    return { objects: 1, descriptors: 3 + 2 * readersMax, ...slotBytes };
+    const control = 5120 + slots * (128 + Math.ceil(metaBytesMax / 64) * 64);
+    beside += pages(control) + readersMax * 4096;
   }
-  const counts = { objects: 1, descriptors: content.kind === "bundle" ? 2 : 1 };
-  const mark = mechanism === "legacy" ? 4096 : 0;
-  return device.kind === "host"
-    ? { ...counts, hostBytes: bytes + mark }
-    : { ...counts, hostBytes: mark, deviceBytes: bytes };
+  const bytes = mechanism === "pool" ? byteLength : allocationByteLength;
+  if (device.kind !== "host") return { hostBytes: beside, deviceBytes: bytes };
+  return { hostBytes: (mechanism === "pool" ? bytes : pages(bytes)) + beside, deviceBytes: 0 };
+}
+
+export function usesOf(descriptor: Descriptor, inode: string): Uses {
+  const { device, content, allocationByteLength, pooled } = descriptor;
+  const channel = content.kind === "channel" ? 3 + 2 * content.readersMax : undefined;
+  const counts = { objects: 1, descriptors: channel ?? (content.kind === "bundle" ? 2 : 1) };
+  if (content.kind === "timeline")
+    return { ...counts, file: { inode, bytes: pages(allocationByteLength) } };
+  if (pooled !== undefined && device.kind === "host")
+    return { ...counts, file: { inode, bytes: poolBytes(pooled.maxBytes) } };
+  return { ...counts, ...bytesOf(descriptor) };
 }
 
 /** Whether the memory is what its descriptor claims. */
@@ -73,7 +90,9 @@ function isAsClaimed(descriptor: Descriptor, held: readonly Held[]): boolean {
   const [memory, index] = held.map(({ file }) => file.facts);
   const isHost = hasOwnFile(descriptor) || device.kind === "host";
   const claimed = mechanism === "legacy" ? 4096 : (pooled?.maxBytes ?? allocationByteLength);
-  if (isHost && !(memory?.sizeSealed && memory.byteLength >= claimed)) return false;
+  const most = pooled === undefined ? pages(claimed) : poolBytes(claimed);
+  if (isHost && !(memory?.sizeSealed && memory.byteLength >= claimed && memory.byteLength <= most))
+    return false;
   if (content.kind === "channel") {
     return (
       isChannelAsClaimed(content, held) && (mechanism !== "memfd" || held[0]?.writable === true)

@@ -231,7 +231,7 @@ export class Model extends ModelAccounts {
     if (lease.object.memory !== undefined) return;
     this.#dropParts(lease);
     lease.hasParts = true;
-    this.fdCount += 5;
+    this.fdCount += 2;
     if (writerOf(lease.object) === undefined) this.#endByParts(lease);
   }
 
@@ -337,7 +337,7 @@ export class Model extends ModelAccounts {
   }
 
   #dropParts(lease: ModelLease): void {
-    if (lease.hasParts) this.fdCount -= 5;
+    if (lease.hasParts) this.fdCount -= 2;
     lease.hasParts = false;
   }
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { RequestOf, ResultOf } from "../../../src/wire/messages.js";
 import { isValidName } from "../../../src/wire/names.js";
 import type { Event } from "./grant-rules.js";
-import { mayOpen } from "./memory-rules.js";
+import { bytesOf, mayOpen } from "./memory-rules.js";
 import type { Model, ModelSession } from "./model.js";
 import { visible } from "./visible-objects.js";
 
@@ -119,7 +119,7 @@ export function status(
   const { used } = model.hub;
   const nameless = [...model.objects.values()].filter(({ named }) => !named);
   const sum = (field: "hostBytes" | "deviceBytes") =>
-    nameless.reduce((bytes, { uses }) => bytes + (uses[field] ?? 0), 0);
+    nameless.reduce((bytes, { descriptor }) => bytes + bytesOf(descriptor)[field], 0);
   assert.deepEqual(result.nameless, {
     objects: nameless.length,
     hostBytes: sum("hostBytes"),

@@ -215,15 +215,24 @@ function replaced(random: Random): Replace {
   return random.chance(0.1) ? 1 + random.below(1000) : kind;
 }
 
-function memoryFor({ content }: Descriptor, { random, world }: Surroundings): Held[] {
+function memoryFor(
+  { content, device, mechanism }: Descriptor,
+  { random, world }: Surroundings,
+): Held[] {
   const spoiled = random.chance(0.02);
-  const size = { sizeSealed: !(spoiled && random.chance(0.5)), byteLength: spoiled ? 100 : 4096 };
+  const byteLength = spoiled ? random.pick([100, 2 ** 30]) : 4096;
+  const size = { sizeSealed: !(spoiled && random.chance(0.5)), byteLength };
   const facts = { ...size, sealsClosed: random.chance(0.98), othersMayWrite: random.chance(0.1) };
   const reopenable = random.chance(0.8);
-  const memory: Held = {
+  const memory = {
     file: world.file({ ...facts, reopenable }),
     writable: random.chance(0.95),
   };
+  if (mechanism === "pool" && device.kind === "host") {
+    // One pool has the memory of several objects.
+    if (random.chance(0.5)) memory.file = world.poolFile ?? memory.file;
+    world.poolFile = memory.file;
+  }
   if (content.kind === "channel")
     return [memory, ...wordsFor(content, { random, world } as Surroundings)];
   if (content.kind !== "bundle") return [memory];

@@ -236,7 +236,7 @@ function create(
   if (found !== undefined && replace === undefined)
     return judge.fails(id, message.id, "NAME_TAKEN");
   const { uid, gid } = session.peer;
-  const uses = usesOf(descriptor);
+  const uses = usesOf(descriptor, held[0]?.file.facts.inode as string);
   const refusal = model.refusal(session.tally, uid, { ...uses, leases: 1 });
   if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);
   // WHY not counted: the hub may or may not use up a number for a creation that fails here.

@@ -4,7 +4,10 @@
  */
 import type { Quota } from "../../../src/hub/limits/quota.js";
 
-export type Uses = Readonly<Partial<Record<Charged, number>>>;
+export type Uses = Readonly<Partial<Record<Charged, number>>> & {
+  /** A file that others may use, too. A tally pays for it once. */
+  readonly file?: { readonly inode: string; readonly bytes: number } | undefined;
+};
 
 const ORDER = [
   "clients",
@@ -38,6 +41,7 @@ export class Tally {
     hostBytes: 0,
     deviceBytes: 0,
   };
+  readonly #users: string[] = [];
   #messages: number;
   #atMs = 0;
 
@@ -48,9 +52,12 @@ export class Tally {
   }
 
   add(uses: Uses, sign: 1 | -1 = 1): void {
+    const { file } = uses;
+    if (file !== undefined && sign < 0) this.#users.splice(this.#users.indexOf(file.inode), 1);
+    const ofFile = this.#bytesOf(file);
+    if (file !== undefined && sign > 0) this.#users.push(file.inode);
     for (const resource of ORDER) {
-      const amount = uses[resource];
-      if (amount === undefined) continue;
+      const amount = (uses[resource] ?? 0) + (resource === "hostBytes" ? ofFile : 0);
       this.used[resource] += sign * amount;
       if (this.used[resource] < 0)
         throw new Error(`the model has ${this.used[resource]} ${resource}`);
@@ -60,11 +67,17 @@ export class Tally {
   /** The first of its limits that these uses would exceed. */
   refusal(uses: Uses): Refusal | undefined {
     for (const resource of ORDER) {
-      const amount = uses[resource] ?? 0;
+      const ofFile = resource === "hostBytes" ? this.#bytesOf(uses.file) : 0;
+      const amount = (uses[resource] ?? 0) + ofFile;
       if (amount > 0 && this.used[resource] + amount > this.quota[resource])
         return { limit: `${this.source}.${resource}`, found: ` has ${this.used[resource]} ` };
     }
     return undefined;
+  }
+
+  /** What a file costs beside those that are counted. */
+  #bytesOf(file: Uses["file"]): number {
+    return file === undefined || this.#users.includes(file.inode) ? 0 : file.bytes;
   }
 
   /** How long to wait until the next message; 0 if it may come now. */

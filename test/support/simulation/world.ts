@@ -52,6 +52,8 @@ export class World implements HubPorts<number> {
   /** The hub's open descriptors. */
   readonly open = new Map<number, Held>();
   journal: StoredRecord[] = [];
+  /** The file of the latest host pool. */
+  poolFile: File | undefined;
   /** By object, the descriptors that the service manager keeps. */
   readonly store = new Map<number, readonly Held[]>();
 

@@ -75,6 +75,10 @@ describe("closeMemory", () => {
     closeMemory(large);
     assert.equal(mock.callCount(), 1);
     await until("it is closed", () => !existsSync(`/proc/self/fd/${number}`));
+    const behindItsEnd = new OwnedFd(libc().memfd_create("test", 1));
+    assert.equal(libc().fallocate(behindItsEnd.number, 1, 0, 64 * 2 ** 20), 0);
+    closeMemory(behindItsEnd);
+    await until("it is closed on the pool, after the other", () => mock.callCount() === 2);
     assert.ok([small, bell, large].every(({ closed }) => closed));
   });
 });

@@ -20,6 +20,8 @@ import { TestFolder } from "../../support/test-folder.js";
 const F_ADD_SEALS = 1033;
 const F_SEAL_FUTURE_WRITE = 16;
 const SIZE_SEALS = 6;
+const MFD_CLOEXEC_AND_SEALING = 3;
+const FALLOC_FL_KEEP_SIZE = 1;
 
 const F_SETSIG = 10;
 const SIGURG = 23;
@@ -268,6 +270,24 @@ describe("inspectMemoryFile", () => {
         "it lies in huge pages (MFD_HUGETLB)",
       ]),
     );
+  });
+});
+
+describe("memory behind the end of a memory file", () => {
+  checkLeaks();
+
+  it("is found, although the size is sealed", () => {
+    using fd = new OwnedFd(libc().memfd_create("test", MFD_CLOEXEC_AND_SEALING));
+    assert.equal(libc().ftruncate(fd.number, 4096), 0);
+    assert.equal(libc().fallocate(fd.number, FALLOC_FL_KEEP_SIZE, 0, 64 * 2 ** 20), 0);
+    assert.equal(libc().fcntl(fd.number, F_ADD_SEALS, 7), 0);
+    assert.match(inspectMemoryFile(fd).flaw ?? "", /^it has 4096 bytes, and memory of 67108864/);
+  });
+
+  it("is none if all of the file is used", () => {
+    using fd = createMemoryFile("test", 12_288);
+    assert.equal(libc().fallocate(fd.number, FALLOC_FL_KEEP_SIZE, 0, 12_288), 0);
+    assert.equal(inspectMemoryFile(fd).flaw, undefined);
   });
 });
 

@@ -223,12 +223,21 @@ describe("fdsOf", () => {
 });
 
 describe("chargedBytes", () => {
+  it("counts memory files as whole pages, and the index of a bundle", () => {
+    const small = { ...hostArray, byteLength: 4, allocationByteLength: 100 };
+    assert.deepEqual(chargedBytes(small), { hostBytes: 4096, deviceBytes: 0 });
+    assert.deepEqual(chargedBytes(hostBundle(3, 5000)), { hostBytes: 12_288, deviceBytes: 0 });
+    const { device, mechanism } = gpuArray;
+    const onGpu = { ...hostBundle(3, 200), device, mechanism };
+    assert.deepEqual(chargedBytes(onGpu), { hostBytes: 4096, deviceBytes: 4096 });
+  });
+
   it("counts the mapped bytes on their device, and the words of a channel on the host", () => {
     assert.deepEqual(chargedBytes(hostArray), { hostBytes: 4096, deviceBytes: 0 });
     assert.deepEqual(chargedBytes(gpuArray), { hostBytes: 0, deviceBytes: 4096 });
     assert.deepEqual(chargedBytes(timelineDescriptor), { hostBytes: 64, deviceBytes: 0 });
     const words = wordsByteLength(channelOf().content);
-    assert.deepEqual(chargedBytes(channelOf()), { hostBytes: 256 + words, deviceBytes: 0 });
+    assert.deepEqual(chargedBytes(channelOf()), { hostBytes: 4096 + words, deviceBytes: 0 });
     const { device, mechanism } = gpuArray;
     assert.deepEqual(chargedBytes({ ...channelOf(), device, mechanism }), {
       hostBytes: words,

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../../src/base/errors.js";
+import { poolFileBytes } from "../../../../src/base/pool-layout.js";
 import {
   defaultQuotasOf,
   type HubPolicy,
@@ -10,7 +11,7 @@ import {
 } from "../../../../src/hub/limits/policy.js";
 import { resources } from "../../../../src/hub/limits/quota.js";
 import { CoreRig, HUB_UID, peerOf } from "../../../support/core-rig.js";
-import { hostArray } from "../../../support/messages.js";
+import { hostArray, hostPool, timelineDescriptor } from "../../../support/messages.js";
 
 const ALICE = { uid: 1, gid: 10, groups: [10] };
 const BOB = { uid: 2, gid: 20, groups: [20] };
@@ -55,6 +56,49 @@ function chargedFor(rig: CoreRig): (readonly [number | undefined, number | undef
     .filter(({ objects }) => objects !== 0)
     .map(({ uid, objects }) => [uid, objects] as const);
 }
+
+describe("memory that several objects share", () => {
+  const inOnePool = (rig: CoreRig) => {
+    const byteLength = poolFileBytes(65_536);
+    return () => rig.fd({ byteLength, inode: "1:7777" });
+  };
+
+  it("is charged once to each account, as long as one of its objects is", () => {
+    const rig = new CoreRig(serving);
+    rig.greeted(1, "p", peerOf(1, ALICE));
+    rig.greeted(2, "p", peerOf(2, ALICE));
+    const fd = inOnePool(rig);
+    const file = poolFileBytes(65_536);
+    const creates = (session: number, name: string) =>
+      rig.result(session, "create", { name, lifetime: "held", descriptor: hostPool(65_536) }, [
+        fd(),
+      ]).lease as number;
+    const bytes = () => usersOf(rig).map(({ hostBytes }) => hostBytes);
+    const leases = [creates(1, "a"), creates(1, "b"), creates(2, "c")];
+    assert.deepEqual(bytes(), [file]);
+    rig.ask(1, "release", { lease: leases[0] as number });
+    rig.ask(1, "release", { lease: leases[1] as number });
+    assert.deepEqual(bytes(), [file]);
+    rig.core.processEnded(2);
+    assert.deepEqual(bytes(), [0]);
+  });
+
+  it("is refused if all of it exceeds a limit, however small the object is", () => {
+    const { limits } = serving;
+    const user = { ...limits.user, hostBytes: 65_536 };
+    const rig = new CoreRig({ ...serving, limits: { ...limits, user } });
+    rig.greeted(1, "p", peerOf(1, ALICE));
+    for (const [descriptor, byteLength] of [
+      [hostPool(65_536), poolFileBytes(65_536)],
+      [{ ...timelineDescriptor, allocationByteLength: 65_537 }, 65_537],
+    ] as const) {
+      const fields = { name: "x", lifetime: "held", descriptor } as const;
+      assert.equal(rig.failure(1, "create", fields, [rig.fd({ byteLength })]), "LIMIT_EXCEEDED");
+    }
+    const fields = { name: "x", lifetime: "held", descriptor: timelineDescriptor } as const;
+    rig.result(1, "create", fields, [rig.fd()]);
+  });
+});
 
 describe("a client", () => {
   it("counts until its process has ended if it holds something", () => {

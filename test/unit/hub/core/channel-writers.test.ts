@@ -246,9 +246,9 @@ describe("a channel after a crash of the hub", () => {
     next.result(6, "restore", { lease: reader.lease }, brought(next, partsOf(0)));
     next.result(6, "restore", { lease: reader.lease }, brought(next, partsOf(0)));
     next.result(7, "restore", { lease: other.lease }, brought(next, partsOf(1)));
-    assert.equal(next.open.size, 10);
+    assert.equal(next.open.size, 4, "the control file and the bell of each");
     next.core.processEnded(6);
-    assert.equal(next.open.size, 5);
+    assert.equal(next.open.size, 2);
     next.core.close();
     assert.equal(next.open.size, 0);
   });

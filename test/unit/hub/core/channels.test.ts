@@ -33,7 +33,7 @@ describe("a channel that is created", () => {
     const fields = { name: "c", lifetime: "held", descriptor: channelOf() } as const;
     assert.equal(rig.failure(1, "create", fields, short), "INVALID_MESSAGE");
     create();
-    assert.equal(rig.result(1, "status", {}).hostBytes, 4 * 64 + wordsByteLength(content));
+    assert.equal(rig.result(1, "status", {}).hostBytes, 4096 + wordsByteLength(content));
     assert.equal(rig.open.size, 7);
     rig.core.processEnded(1);
     assert.deepEqual([rig.open.size, rig.core.objectCount], [0, 0]);

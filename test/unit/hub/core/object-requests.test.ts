@@ -2,9 +2,19 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { limits } from "../../../../src/base/limits.js";
+import { poolFileBytes } from "../../../../src/base/pool-layout.js";
+import type { MemoryFileFacts } from "../../../../src/os/memory-file.js";
 import type { Descriptor } from "../../../../src/wire/descriptor.js";
 import { CoreRig } from "../../../support/core-rig.js";
-import { gpuArray, hostArray, hostBundle, legacyArray } from "../../../support/messages.js";
+import {
+  channelOf,
+  gpuArray,
+  hostArray,
+  hostBundle,
+  hostPool,
+  legacyArray,
+  timelineDescriptor,
+} from "../../../support/messages.js";
 import { create, names, published, READ, READ_NOW } from "./core-requests.js";
 
 describe("create", () => {
@@ -16,6 +26,38 @@ describe("create", () => {
     "memory smaller than claimed": [
       hostArray,
       (rig) => [rig.fd({ byteLength: 4095 })],
+      "INVALID_DESCRIPTOR",
+    ],
+    "memory longer than claimed": [
+      hostArray,
+      (rig) => [rig.fd({ byteLength: 2 ** 30 })],
+      "INVALID_DESCRIPTOR",
+    ],
+    "the memory of a timeline that is longer than claimed": [
+      timelineDescriptor,
+      (rig) => [rig.fd({ byteLength: 4097 })],
+      "INVALID_DESCRIPTOR",
+    ],
+    "a host pool longer than a pool of its size": [
+      hostPool(8192),
+      (rig) => [rig.fd({ byteLength: poolFileBytes(8192) + 1 })],
+      "INVALID_DESCRIPTOR",
+    ],
+    "a mark longer than a page": [
+      legacyArray,
+      (rig) => [rig.fd({ byteLength: 8192 })],
+      "INVALID_DESCRIPTOR",
+    ],
+    "the slots of a channel that are longer than claimed": [
+      channelOf(),
+      (rig) => {
+        const all = rig.channelFds(channelOf().content);
+        rig.facts.set(all[0] as number, {
+          ...(rig.facts.get(all[0] as number) as MemoryFileFacts),
+          byteLength: 4097,
+        });
+        return all;
+      },
       "INVALID_DESCRIPTOR",
     ],
     "memory that can be resized": [
