@@ -124,6 +124,17 @@ export const limits = {
   channelSlotsMax: 65_536,
   /** Readers of a channel at a time. All its descriptors fit into one message. */
   channelReadersMax: 64,
+  /**
+   * Looks at words of a channel that its other side changes meanwhile, before a call ends. An
+   * honest writer is in sight again after these:
+   * - A reader that is waited for attaches in at most 3 looks: the writer may raise its limit once
+   *   before it sees the reader. So more than this many is CHANNEL_CORRUPT.
+   * - A lossy reader that attaches or takes has no such bound: the writer may be faster at each
+   *   look. A reader that is waited for finds at most as many positions without a message as there
+   *   are slots, and that can be more. So both only give the event loop a turn, and try again.
+   * - A writer passes over at most the slots that readers hold: 8 for each lossy reader.
+   */
+  channelLooksMax: 256,
   /** Channels whose words a watcher maps. */
   watchedChannelsMax: 4096,
   /** Objects with time series of their own; also channels, readers, services and programs. */

@@ -7,6 +7,7 @@ import type { ReadableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, withCallers } from "../base/errors.js";
+import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import type { Device } from "../gpu/device.js";
 import { nextTurn, waitUntil } from "../gpu/order/adaptive-wait.js";
@@ -136,7 +137,8 @@ export class ChannelReader<D extends DType = DType> {
   }
 
   /**
-   * Returns the next message, or undefined if it is not there yet.
+   * Returns the next message, or undefined if it is not there yet. Also undefined if the writer was
+   * faster at each of `limits.channelLooksMax` looks: call it again after a turn of the event loop.
    * @throws CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if a lossy reader holds too
    * many slots; the error of a stream that still refuses to give a slot back
    */
@@ -144,7 +146,8 @@ export class ChannelReader<D extends DType = DType> {
     this.#checkOpen();
     this.#returns.retry();
     if (this.#pending === undefined && this.#ring.isHeldUp) return undefined;
-    for (;;) {
+    const begin = this.#ring.position;
+    do {
       const taken = this.#pending ?? this.#ring.tryTake();
       if (taken === undefined) return undefined;
       if (taken.readyAt > 0 && !this.#isReady(taken)) {
@@ -154,7 +157,8 @@ export class ChannelReader<D extends DType = DType> {
       }
       this.#pending = undefined;
       return this.#returns.receive(this.#parts.memory, taken);
-    }
+    } while (this.#ring.position - begin < limits.channelLooksMax);
+    return undefined;
   }
 
   /**
@@ -181,7 +185,7 @@ export class ChannelReader<D extends DType = DType> {
       if (slot !== undefined) return slot;
       // WHY in this function: each async function in between delays the wake-up.
       const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY, this.#why);
-      for (;;) {
+      for (let looks = 1; ; looks += 1) {
         if (this.#hasEnded()) return undefined;
         deadline.check();
         this.#returns.waitBegins();
@@ -190,6 +194,8 @@ export class ChannelReader<D extends DType = DType> {
         } finally {
           if (this.#open) this.#ring.wakeUp();
         }
+        // Words that change at each look can end each wait within the same turn.
+        if (looks % limits.channelLooksMax === 0) await nextTurn();
         this.#turns.waited();
         const slot = this.tryNext();
         if (slot !== undefined) return slot;

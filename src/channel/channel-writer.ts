@@ -8,6 +8,7 @@ import type { DType } from "../array/dtype.js";
 import { checkInteger } from "../base/bytes.js";
 import { checkNotAborted, Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode, withCallers } from "../base/errors.js";
+import { limits } from "../base/limits.js";
 import { optionsOf, waitChecks } from "../base/option-checks.js";
 import { releaseAll } from "../base/scope.js";
 import type { Device } from "../gpu/device.js";
@@ -238,7 +239,7 @@ export class ChannelWriter<D extends DType = DType> {
     const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY);
     const streamsAreDone = () =>
       !this.#open || !this.#ring.reserve() || this.#orderAfterOthers(options.stream);
-    for (;;) {
+    for (let looks = 1; ; looks += 1) {
       try {
         deadline.check();
         // Readers ring when they release a slot. Streams cannot, so poll for them.
@@ -249,6 +250,8 @@ export class ChannelWriter<D extends DType = DType> {
           ? deadline.timedOut(await this.#whyFull())
           : error;
       }
+      // Words that change at each look can end each wait within the same turn.
+      if (looks % limits.channelLooksMax === 0) await nextTurn();
       this.#checkOpen();
       this.#loss.check();
       const slot = this.#reserve(options.stream);

@@ -3,6 +3,7 @@ import type { DType } from "../array/dtype.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { collectGarbage, StallWatch } from "../base/garbage.js";
 import { heldHere } from "../base/held-here.js";
+import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import { LeakWatch } from "../gpu/memory/leak-watch.js";
 import { nextTurn } from "../gpu/order/adaptive-wait.js";
@@ -125,6 +126,10 @@ export class SlotReturns {
       return `streams hold ${heldCount} slots, as many as this reader can have`;
     if (this.#ring.holdsAll)
       return `no slot is free: ${heldHere(this.#ring.unreleased, "message")}`;
+    if (this.#ring.isOutrun) {
+      const looks = `${limits.channelLooksMax} looks found no message`;
+      return `its writer never stops changing its words: ${looks}`;
+    }
     if (state === "awaited") return "its writer is gone, and no other one has come yet";
     const count = sequence === 1 ? "1 message" : `${sequence} messages`;
     return `its writer has committed nothing more, ${count} in all`;

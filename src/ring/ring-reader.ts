@@ -3,6 +3,7 @@
  * It checks the writer's words before it uses them.
  */
 import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
 import { CLAIMS, flags } from "./channel-layout.js";
 import { type ControlWords, contradictionOf } from "./control-words.js";
 import type { PageWords } from "./page-words.js";
@@ -34,6 +35,7 @@ export class RingReader {
   #slot: number;
   /** The sequence number of the next message if none is lost; undefined if it is not known. */
   #sequence: number | undefined;
+  #isOutrun = false;
   /** Messages that were lost since the last one that was taken. */
   #gap = 0;
   #received = 0;
@@ -97,16 +99,19 @@ export class RingReader {
     return !this.mayHoldMore && this.heldCount < CLAIMS;
   }
 
+  /** The last `tryTake` gave up, because the writer had moved on at each look. */
+  get isOutrun(): boolean {
+    return this.#isOutrun;
+  }
+
   /**
-   * Takes the next message and holds it until `release`. Returns undefined if there is none yet.
+   * Takes the next message and holds it until `release`. Returns undefined if there is none yet, or
+   * if `limits.channelLooksMax` looks found none although the writer moved on: see `isOutrun`.
    * @throws CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if it holds too many slots
    */
   tryTake(): TakenMessage | undefined {
-    for (;;) {
-      if (!this.hasNext) {
-        this.checkExpelled();
-        return undefined;
-      }
+    let looks = 0;
+    for (; looks < limits.channelLooksMax && this.hasNext; looks += 1) {
       const position = this.#next;
       const claim = this.lossy ? this.#claim(position) : -1;
       if (this.#next !== position) continue;
@@ -120,6 +125,9 @@ export class RingReader {
             `wanted ${position + 1}`,
         );
     }
+    this.checkExpelled();
+    this.#isOutrun = looks === limits.channelLooksMax;
+    return undefined;
   }
 
   /** The writer has committed or passed over the next position. */
@@ -211,21 +219,14 @@ export class RingReader {
   }
 
   #attach(from: ReadFrom): number {
-    const { firstPosition } = this.#control.facts;
-    const published = this.#next;
-    if (published < firstPosition)
-      this.#refuse(`${published} positions are published, the first was ${firstPosition}`);
-    const oldest = () => this.#oldest();
-    const { lossy } = this;
-    const options = { from, lossy, published, oldest };
-    const start = attach(this.#control, this.#page, options);
+    const start = attach(this.#control, this.#page, {
+      ...{ from, lossy: this.lossy, published: this.#next },
+      oldest: () => this.#oldest(),
+      refuse: (found) => this.#refuse(found),
+    });
     // A writer that saw this reader further behind may sleep for want of a free slot.
     if (start.hasMoved) this.#wakeWriter();
     this.#sequence = start.sequence;
-    const sequence = start.sequence ?? 0;
-    // It may be ahead of the position: a bridge counts what it missed on the other machine.
-    if (!Number.isSafeInteger(sequence) || sequence < 0)
-      this.#refuse(`message ${sequence} comes at ${start.position}`);
     return start.position;
   }
 
@@ -284,9 +285,8 @@ export class RingReader {
   #isPassedOver(): boolean {
     const control = this.#control;
     if (control.isPassedOver(this.#slot, this.#next)) return true;
-    // A lap later the writer passes over the slot that this reader has claimed.
-    // WHY only below the limit: the writer cannot be beyond it, and following a wrong word would
-    // take until the end of the numbers.
+    // A lap later the writer passes over the slot that this reader has claimed. The writer cannot
+    // be beyond its limit.
     return this.lossy && control.passedOver(this.#slot) > this.#next && this.#next < control.limit;
   }
 

@@ -4,7 +4,8 @@
  * them.
  */
 import { CudaIpcError } from "../base/errors.js";
-import { flags, POSITIONS_MAX, windowOf } from "./channel-layout.js";
+import { limits } from "../base/limits.js";
+import { CLAIMS, flags, POSITIONS_MAX, windowOf } from "./channel-layout.js";
 import type { ControlWords, MessageHeader } from "./control-words.js";
 import type { PageWords } from "./page-words.js";
 import { type LiveReader, ReaderSeats } from "./reader-seats.js";
@@ -14,6 +15,8 @@ export class RingWriter {
   readonly #seats: ReaderSeats;
   readonly #slots: number;
   readonly #window: number;
+  /** Slots that may be held at a time, and some more: readers may claim others meanwhile. */
+  readonly #passesMax: number;
   #position: number;
   #slot: number;
   #sequence: number;
@@ -34,10 +37,11 @@ export class RingWriter {
     ring: (seat: number) => void,
     died?: (seat: number, lease: number) => void,
   ) {
-    const { slots, whenFull } = control.facts;
+    const { slots, readersMax, whenFull } = control.facts;
     this.#control = control;
     this.#slots = slots;
     this.#window = windowOf(slots);
+    this.#passesMax = Math.min(slots, CLAIMS * readersMax + limits.channelLooksMax);
     this.#seats = new ReaderSeats(control, pages, {
       allLossy: whenFull === "drop-oldest",
       ring,
@@ -89,7 +93,7 @@ export class RingWriter {
   }
 
   #findFree(): boolean {
-    for (let passedOver = 0; passedOver <= this.#slots; passedOver += 1) {
+    for (let passedOver = 0; passedOver <= this.#passesMax; passedOver += 1) {
       if (this.#position >= this.#mayWrite && !this.#extend()) return false;
       if (!this.#seats.hold(this.#slot)) return true;
       // Each slot that is passed over is a message that other readers may lose, so check first.

@@ -124,6 +124,7 @@ export function headerText(): string {
     `#define CUDA_IPC_DIMENSIONS_MAX ${limits.dimensionsMax}`,
     `#define CUDA_IPC_SLOTS_MAX ${limits.channelSlotsMax}`,
     `#define CUDA_IPC_READERS_MAX ${limits.channelReadersMax}`,
+    `#define CUDA_IPC_LOOKS_MAX ${limits.channelLooksMax}`,
     `#define CUDA_IPC_META_BYTES_MAX ${limits.channelMetaBytesMax}`,
     `#define CUDA_IPC_BUNDLE_ARRAYS_MAX ${limits.bundleArraysMax}`,
     `#define CUDA_IPC_INDEX_BYTES_MAX ${limits.bundleIndexBytesMax}`,

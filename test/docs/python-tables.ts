@@ -111,6 +111,7 @@ function protocolText(): string {
       timelineMemoryBytes: limits.timelineMemoryBytesMax,
       channelSlots: limits.channelSlotsMax,
       channelReaders: limits.channelReadersMax,
+      channelLooks: limits.channelLooksMax,
       channelMetaBytes: limits.channelMetaBytesMax,
       channelControlBytes: limits.channelControlBytesMax,
       farWorkers: limits.farWorkersMax,

@@ -74,6 +74,16 @@ export class ChannelSite {
     });
   }
 
+  /** The words of the control file. */
+  get control(): BigInt64Array {
+    return this.#parts.control.cpu;
+  }
+
+  /** The words of the page of a reader's seat. */
+  page(seat: number): BigInt64Array {
+    return (this.#parts.seats[seat] as WriterParts["seats"][number]).page.cpu;
+  }
+
   get writerClosed(): boolean {
     return this.#writerClosed;
   }

@@ -4,6 +4,8 @@
  */
 import { RingWords } from "../../../src/ring/ring-words.js";
 
+/** @param given the arguments of the access */
+type Before = (count: number, given: readonly unknown[]) => void;
 type Methods = Record<string, (...given: unknown[]) => unknown>;
 
 const ORDERED = [{ target: Atomics, names: ["load", "store"] }] as const;
@@ -13,13 +15,9 @@ const ALL = [
 ] as const;
 
 /**
- * Calls `before` before each access that `body` makes. Accesses of `before` itself do not count.
+ * Calls `before` before each access until it is disposed. Accesses of `before` itself do not count.
  */
-function eachOf<T>(
-  wanted: typeof ALL | typeof ORDERED,
-  before: (count: number) => void,
-  body: () => T,
-): T {
+function eachOf(wanted: typeof ALL | typeof ORDERED, before: Before): Disposable {
   let count = 0;
   let isInside = false;
   const restores: (() => void)[] = [];
@@ -34,7 +32,7 @@ function eachOf<T>(
         if (!isInside) {
           isInside = true;
           try {
-            before(count);
+            before(count, given);
           } finally {
             count += 1;
             isInside = false;
@@ -44,21 +42,28 @@ function eachOf<T>(
       };
     }
   }
-  try {
-    return body();
-  } finally {
-    for (const restore of restores) restore();
-  }
+  return {
+    [Symbol.dispose]: () => {
+      for (const restore of restores) restore();
+    },
+  };
 }
 
-/** Each access by `Atomics`. */
-export function eachAccess<T>(before: (count: number) => void, body: () => T): T {
-  return eachOf(ORDERED, before, body);
+/** Each access by `Atomics` in this thread, until it is disposed. */
+export function beforeAccesses(before: Before): Disposable {
+  return eachOf(ORDERED, before);
+}
+
+/** Each access by `Atomics` that `body` makes. */
+export function eachAccess<T>(before: Before, body: () => T): T {
+  using _ = beforeAccesses(before);
+  return body();
 }
 
 /** Each access by `Atomics`, and each plain write. */
-export function eachStep<T>(before: (count: number) => void, body: () => T): T {
-  return eachOf(ALL, before, body);
+export function eachStep<T>(before: Before, body: () => T): T {
+  using _ = eachOf(ALL, before);
+  return body();
 }
 
 /** Runs `other` before access `at` of `body`. @returns whether `body` got that far */
