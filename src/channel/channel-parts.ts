@@ -3,11 +3,13 @@
  * from another process, and close together. docs/protocol.md gives the order of the descriptors.
  */
 import type { DType } from "../array/dtype.js";
+import type { Deadline } from "../base/deadline.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
 import { SharedWords } from "../gpu/order/shared-words.js";
 import { createBell } from "../os/bell.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import { preallocateFile } from "../os/preallocate.js";
 import { channelFdsAt, readerFdsAt } from "../ring/channel-fds.js";
 import { type ChannelFacts, controlByteLength, PAGE_BYTES } from "../ring/channel-layout.js";
 import { createControlFile, openControlFile } from "../ring/control-file.js";
@@ -70,6 +72,17 @@ export function createParts<D extends DType>(
     const words = createControlFile(control.cpu.buffer, { ...shape, firstPosition });
     return writerParts(label, buffer, shape, { control, words, roomBell, seats });
   });
+}
+
+/** Takes the pages of the words, which are memory of the host on every device. */
+export async function preallocateWords(
+  { label: name, control, seats }: WriterParts,
+  deadline: Deadline,
+): Promise<void> {
+  for (const words of [control, ...seats.map(({ page }) => page)]) {
+    using file = words.duplicateFd();
+    await preallocateFile(file, words.byteLength, { name, deadline });
+  }
 }
 
 /**

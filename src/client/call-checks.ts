@@ -87,6 +87,7 @@ const createChecks = {
   lifetime: oneOf("held", "pinned"),
   sharing: sharingCheck,
   pool: aPool,
+  preallocate: aBoolean,
   replace: aReplace,
 } as const;
 

@@ -62,6 +62,13 @@ export interface CreateOptions extends WaitOptions, ReplaceOptions {
    * close the array here. Close it after its readers: they would see what comes next.
    */
   readonly pool?: MemoryPool | undefined;
+  /**
+   * True: takes all of the memory before the object has its name, and fails with OUT_OF_MEMORY if
+   * that is not there. By default host memory is taken page by page when a process first writes to
+   * it; if none is left then, that process ends (SIGBUS or the OOM killer). Memory of a GPU is
+   * always taken at once. Not with `pool`.
+   */
+  readonly preallocate?: boolean | undefined;
 }
 
 export interface OpenOptions extends PlaceOptions {

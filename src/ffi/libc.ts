@@ -18,7 +18,17 @@ export interface Libc {
   memfd_create(name: string, flags: number): number;
   ftruncate(fd: number, length: number): number;
   fchmod(fd: number, mode: number): number;
-  fallocate(fd: number, mode: number, offset: number, length: number): number;
+  fallocate: {
+    (fd: number, mode: number, offset: number, length: number): number;
+    /** Runs on the thread pool. Calls back with the result, and that thread's errno is set. */
+    async(
+      fd: number,
+      mode: number,
+      offset: number,
+      length: number,
+      callback: (failure: unknown, result: number) => void,
+    ): void;
+  };
   mmap(
     address: Address | null,
     length: number,

@@ -35,6 +35,14 @@ const operations: readonly Operation[] = [
     },
   },
   {
+    name: "create with preallocate",
+    calls: ["fallocate"],
+    async run(hub, { failing }) {
+      using array = await failing(() => hub.create("frame", { ...SHAPE, preallocate: true }));
+      await array.write(VALUES);
+    },
+  },
+  {
     name: "create and forget, with close",
     calls: ["munmap", "close", "sendmsg"],
     async run(hub, { failing }) {

@@ -12,7 +12,7 @@ from ._descriptors import ChannelFacts, MemorySource, check_channel_files
 from ._dtypes import dtype_of
 from ._fds import Bell, SharedFds, close_all, new_bell
 from ._layout import Layout, checked_shape, packed_strides, require
-from ._memory import Memory, create_file, round_up
+from ._memory import Memory, Take, create_file, round_up
 from ._protocol import (
     LIMIT_CHANNEL_CONTROL_BYTES,
     LIMIT_CHANNEL_META_BYTES,
@@ -126,14 +126,16 @@ class WriterParts:
         self._fds = fds.share()
 
     @staticmethod
-    def create(facts: ChannelFacts, memory: Memory) -> tuple[WriterParts, SharedFds]:
+    def create(
+        facts: ChannelFacts, memory: Memory, take: Take | None = None
+    ) -> tuple[WriterParts, SharedFds]:
         """A new channel in this memory, and its descriptors."""
         files = memory.fds()
         try:
-            files.append(create_file(facts.control_bytes))
-            files.append(new_bell())
-            for _ in range(facts.readers_max):
-                files.append(create_file(PAGE_BYTES))
+            for length in (facts.control_bytes, *[PAGE_BYTES] * facts.readers_max):
+                files.append(create_file(length))
+                if take is not None:
+                    take(files[-1], length)
                 files.append(new_bell())
             fds = SharedFds(files)
             parts = WriterParts(facts, memory, fds)

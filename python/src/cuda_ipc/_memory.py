@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import functools
 import mmap
 import os
 import stat
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from ._host_capacity import refuse_over_capacity
+from ._deadline import Deadline
+from ._host_capacity import available_bytes, refuse_over_capacity
 from ._layout import require
 from ._protocol import PAGE_BYTES
-from .errors import system_error
+from .errors import error, system_error
 
 # Python 3.10 lacks names for these. They are part of Linux's interface.
 F_ADD_SEALS, F_GET_SEALS = 1033, 1034
@@ -22,6 +25,12 @@ F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1, 2, 4, 8
 # Python before 3.13 lacks a name for this.
 _MAP_NORESERVE = 0x4000
 SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW
+
+
+#: Raises if the attempt must end.
+Check = Callable[[str], object]
+#: Takes all pages of a memory file of this length.
+Take = Callable[[int, int], None]
 
 
 class Memory(Protocol):
@@ -68,6 +77,39 @@ def create_file(length: int, content: bytes = b"", seals: int = F_SEAL_SEAL) -> 
     except OSError as cause:
         raise system_error(f"make memory of {length} bytes", cause) from cause
     return fd
+
+
+#: Bytes of a preallocation between two checks: it takes half a millisecond.
+_PREALLOCATED_AT_A_TIME = 1 << 21
+#: Bytes after which it asks again how much memory is left.
+_CAPACITY_CHECKED_EACH = 1 << 24
+
+
+def preallocate_file(fd: int, length: int, deadline: Deadline, check: Check) -> None:
+    """Takes all pages of a memory file now, not when they are first touched.
+
+    Other threads run meanwhile. `check` is called between pieces. Raises OUT_OF_MEMORY, TIMEOUT,
+    ABORTED.
+    """
+    for at in range(0, length, _PREALLOCATED_AT_A_TIME):
+        deadline.check()
+        check(deadline.attempt)
+        failed = (
+            f"Cannot {deadline.attempt}: only {at} of its {length} bytes could be preallocated: "
+        )
+        if at > 0 and at % _CAPACITY_CHECKED_EACH == 0:
+            # WHY: at the limit of a control group the kernel ends the process and not the call.
+            available = available_bytes()
+            if available is not None and length - at > available:
+                raise error("OUT_OF_MEMORY", f"{failed}{available} bytes are available")
+        try:
+            os.posix_fallocate(fd, at, min(_PREALLOCATED_AT_A_TIME, length - at))
+        except OSError as cause:
+            # The pages of a memory file are memory, and not of a disk.
+            lacks = cause.errno in (errno.ENOSPC, errno.ENOMEM)
+            code = "OUT_OF_MEMORY" if lacks else "SYSTEM_ERROR"
+            found = f"{errno.errorcode.get(cause.errno or 0, 'error')}, {cause.strerror}"
+            raise error(code, failed + found) from cause
 
 
 def check_file(fd: int, length: int, what: str, exact: bool = False) -> None:
@@ -158,9 +200,11 @@ class HostAllocation(HostMemory):
     # If the file cannot be made.
     _fd = -1
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, take: Take | None = None) -> None:
         self._fd = create_file(length)
         try:
+            if take is not None:
+                take(self._fd, length)
             super().__init__(self._fd, length, readonly=False)
         except BaseException:
             self._close()

@@ -72,6 +72,7 @@ class Wanted(NamedTuple):
     pinned: bool
     sharing: Mapping[str, Any] | None
     replace: Replace = False
+    preallocate: bool = False
 
 
 def share(
@@ -211,6 +212,7 @@ def _copied(
         device=device,
         pinned=wanted.pinned,
         replace=wanted.replace,
+        preallocate=wanted.preallocate,
         sharing=wanted.sharing,
         timeout=deadline.remaining,
     )

@@ -32,6 +32,7 @@ interface PutOptions {
   readonly shareAccess?: "read" | "read-write";
   readonly machines?: boolean;
   readonly allowLinks?: boolean;
+  readonly preallocate?: boolean;
 }
 
 export function addPut(program: Command, context: CommandContext): void {
@@ -61,6 +62,7 @@ export function addPut(program: Command, context: CommandContext): void {
       parseShape,
     )
     .option("--allow-links", "follow links out of a folder, for stores that are made of links")
+    .option("--preallocate", "take all host memory before the file is read, or fail")
     .addHelpText(
       "after",
       "\nExamples:\n  $ cuda-ipc put weights model.safetensors\n" +
@@ -77,7 +79,7 @@ async function put(
   context: CommandContext,
 ): Promise<void> {
   await checkInputPath(path);
-  const { dtype, shape, replace, allowLinks } = options;
+  const { dtype, shape, replace, allowLinks, preallocate } = options;
   const format = options.format ?? (await detectSourceFormat(path));
   if (format !== "raw" && (dtype !== undefined || shape !== undefined)) {
     throw new UsageError(
@@ -100,6 +102,7 @@ async function put(
       shape,
       replace,
       allowLinks,
+      preallocate,
       signal,
       onProgress,
     });

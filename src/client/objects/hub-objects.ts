@@ -10,7 +10,7 @@ import { defaults } from "../../base/limits.js";
 import { checkOneOf } from "../../base/option-checks.js";
 import { acquireIn, acquireInAsync } from "../../base/scope.js";
 import type { Device } from "../../gpu/device.js";
-import { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
+import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { ImportCache } from "../../gpu/memory/import-cache.js";
 import { checkArrived, describeBuffer } from "../../gpu/memory/sharing.js";
 import { closeFds } from "../../os/foreign-fd.js";
@@ -29,6 +29,7 @@ import type { Devices } from "../devices.js";
 import type { CreateOptions, OpenOptions } from "../hub-options.js";
 import { readBundleIndex } from "./bundle-index.js";
 import { trackOpened } from "./memory-leases.js";
+import { allocateNew, preallocateNew } from "./new-memory.js";
 import { OpenHandles } from "./open-handles.js";
 import { type OpenedChannel, openedChannel } from "./opened-channel.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
@@ -84,21 +85,23 @@ export class HubObjects {
   ): Promise<{ buffer: DeviceBuffer; handle: SharedHandle }> {
     checkName(name);
     this.#checkOpen(`create "${name}"`);
-    const buffer = this.#allocate(name, byteLength, options);
+    const deadline = new Deadline(`create "${name}"`, options, Number.POSITIVE_INFINITY);
+    const buffer = allocateNew(name, byteLength, options, this.#devices);
     let facts: HandleFacts | undefined;
     try {
-      await buffer.ready({ signal: options.signal, timeoutMs: options.timeoutMs });
+      await buffer.ready(deadline.rest());
+      if (options.preallocate) await this.preallocate(buffer, deadline);
       facts = await this.register(
         name,
         describeBuffer(buffer, content, options.replicaOf),
         memoryOf(buffer, index),
-        options,
+        { ...options, ...deadline.rest() },
       );
       return { buffer, handle: this.handles.track(facts, () => buffer.close()) };
     } catch (error) {
       if (facts !== undefined) this.link.release(facts.lease);
       buffer.close();
-      throw error;
+      throw deadline.named(error);
     }
   }
 
@@ -108,16 +111,9 @@ export class HubObjects {
     return this.#devices.open(name);
   }
 
-  /** Allocates memory for a new object, on the chosen device or in the chosen pool. */
-  #allocate(name: string, byteLength: number, { device, pool }: NewObjectOptions): DeviceBuffer {
-    if (pool === undefined)
-      return DeviceBuffer.allocate(this.#devices.open(device), byteLength, { label: name });
-    if (device !== undefined && this.#devices.open(device).uuid !== pool.device.uuid) {
-      throw new TypeError(
-        `Cannot create "${name}" on ${device}: its pool is on ${pool.device.name}`,
-      );
-    }
-    return pool.allocate(byteLength, { label: name });
+  /** Takes the pages of new memory. @throws OUT_OF_MEMORY, TIMEOUT, ABORTED, CLOSED */
+  preallocate(buffer: DeviceBuffer, deadline: Deadline): Promise<void> {
+    return preallocateNew(buffer, deadline, () => this.#checkOpen(`create "${buffer.label}"`));
   }
 
   /** Registers memory with the hub under a name. Takes over `memory`. */

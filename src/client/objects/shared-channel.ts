@@ -17,6 +17,7 @@ import {
   exportParts,
   openReaderParts,
   openWriterParts,
+  preallocateWords,
   type WriterParts,
 } from "../../channel/channel-parts.js";
 import { ChannelReader } from "../../channel/channel-reader.js";
@@ -107,6 +108,10 @@ async function createOnce<D extends DType>(
       buffer.close(),
     );
     const parts = scope.own(createParts(name, buffer, shape), (parts) => parts.close());
+    if (options.preallocate) {
+      await objects.preallocate(buffer, deadline);
+      await preallocateWords(parts, deadline);
+    }
     // It has no readers yet.
     if (options.firstSequence !== undefined)
       new RingWriter(parts.words, [], () => {}).beginAt(options.firstSequence);

@@ -4,8 +4,8 @@
  *
  * WHY: a memory file gets its pages when they are first touched. If there are none left, SIGBUS or
  * the OOM killer ends the process, so creation checks first. It is an estimate: other processes
- * take memory too, and memory that was created but never touched is not counted. Reserving the
- * pages (fallocate) would be exact, but it zeroes them, which doubles the time to fill the memory.
+ * take memory too, and memory that was created but never touched is not counted. Taking the pages
+ * (preallocate.ts) is exact. It is an option, because most programs never touch all of them.
  */
 import { readFileSync } from "node:fs";
 import { freemem } from "node:os";

@@ -40,6 +40,7 @@ class HubArrays(Session):
         device: Device | None = None,
         pinned: bool = False,
         replace: Replace = False,
+        preallocate: bool = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
@@ -59,6 +60,10 @@ class HubArrays(Session):
         name on. It is never free in between, and who has the old object keeps it. `True` replaces
         an object of the same kind, and raises WRONG_KIND for any other; "any" replaces any object.
 
+        With `preallocate` all of the memory is taken now, or the call raises OUT_OF_MEMORY. By
+        default host memory is taken page by page when a process first writes to it; if none is left
+        then, that process ends. Memory of a GPU is always taken at once.
+
         Raises NAME_TAKEN, INVALID_NAME, UNSUPPORTED_DTYPE, INVALID_DEVICE, DEVICE_NOT_FOUND,
         OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT;
         PERMISSION_DENIED if another user owns the older object.
@@ -66,7 +71,8 @@ class HubArrays(Session):
         check_replace(replace)
         layout, users = packed_layout(dtype, shape), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
-        given = allocate(self._device(device), layout.nbytes)
+        take = self._taker(preallocate, deadline)
+        given = allocate(self._device(device), layout.nbytes, take)
         return self._named(name, layout, given, pinned, users, deadline, replace)
 
     def put(
@@ -79,6 +85,7 @@ class HubArrays(Session):
         device: Device | None = None,
         pinned: bool = False,
         replace: Replace = False,
+        preallocate: bool = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
@@ -93,7 +100,8 @@ class HubArrays(Session):
         found, lengths, view = data_of(data, dtype, shape)
         layout, users = packed_layout(found, lengths), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
-        given = allocate(self._device(device), layout.nbytes)
+        take = self._taker(preallocate, deadline)
+        given = allocate(self._device(device), layout.nbytes, take)
         array = self._named(name, layout, given, pinned, users, deadline, replace)
         try:
             array.write(view)
@@ -167,12 +175,14 @@ class HubArrays(Session):
         device: Device | None = None,
         pinned: bool = False,
         replace: Replace = False,
+        preallocate: bool = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedBundle:
         """New memory for many arrays, given as `{name: (dtype, shape)}`. Fill, then `publish()`.
 
-        The values of `metadata` are strings. `replace` is as for `create`. Raises as `create`.
+        The values of `metadata` are strings. `replace` and `preallocate` are as for `create`.
+        Raises as `create`.
         """
         check_replace(replace)
         metadata, users = _checked_metadata(metadata), checked_sharing(sharing)
@@ -185,7 +195,8 @@ class HubArrays(Session):
             layouts[key] = packed_layout(dtype, shape, round_up(end, BUNDLE_ALIGNMENT))
             end = layouts[key].byte_offset + layouts[key].nbytes
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
-        memory, uuid, allocated = allocate(self._device(device), end)
+        take = self._taker(preallocate, deadline)
+        memory, uuid, allocated = allocate(self._device(device), end, take)
         index, length = write_index(Index(layouts, metadata))
         content = {"kind": "bundle", "arrayCount": len(layouts), "indexByteLength": length}
         descriptor = make_descriptor(uuid, end, allocated, content)

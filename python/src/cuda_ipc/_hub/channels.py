@@ -53,6 +53,7 @@ class HubChannels(HubNames):
         device: Device | None = None,
         pinned: bool = False,
         replace: Replace = False,
+        preallocate: bool = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> ChannelWriter:
@@ -61,7 +62,8 @@ class HubChannels(HubNames):
         `shape`, in elements, is that of the largest message. `when_full` is "wait", "drop-oldest",
         "drop-newest" or "error". `when_writer_gone` is "end", or "wait" for a process that calls
         `resume_channel`. With `replace` it takes over the name of an older channel, as `create`
-        does. Readers of the older one keep it. Raises as `create`.
+        does. Readers of the older one keep it. With `preallocate` all of its memory is taken now,
+        as by `create`. Raises as `create`.
         """
         check_replace(replace)
         users = checked_sharing(sharing)
@@ -73,8 +75,9 @@ class HubChannels(HubNames):
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         while True:
             size = facts.slot_stride * facts.memory_slots
-            memory, uuid, allocated = allocate(where, size)
-            parts, fds = WriterParts.create(facts, memory)
+            take = self._taker(preallocate, deadline)
+            memory, uuid, allocated = allocate(where, size, take)
+            parts, fds = WriterParts.create(facts, memory, take)
             descriptor = make_descriptor(uuid, size, allocated, facts.content())
             try:
                 held = self._register(name, descriptor, fds, pinned, deadline, users, replace)

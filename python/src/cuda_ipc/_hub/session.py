@@ -16,6 +16,7 @@ from .._fds import SharedFds
 from .._layout import Refused
 from .._leases import HeldLease
 from .._link import Link
+from .._memory import Take, preallocate_file
 from .._packets import checked_number
 from ..errors import CudaIpcError
 
@@ -64,6 +65,12 @@ class Session:
         deadline.attempt = attempt
         self._link.check(attempt)
         return deadline
+
+    def _taker(self, preallocate: bool, deadline: Deadline) -> Take | None:
+        """Takes the pages of new files, if that is wanted."""
+        if not preallocate:
+            return None
+        return lambda fd, length: preallocate_file(fd, length, deadline, self._link.check)
 
     def _keep(self, handle: T, created: HeldLease | None = None) -> T:
         """Closes it with the hub. Raises CLOSED if another thread has closed the hub meanwhile."""

@@ -26,6 +26,7 @@ class HubTensors(HubArrays):
         copy: bool = False,
         pinned: bool = False,
         replace: Replace = False,
+        preallocate: bool = False,
         sharing: Mapping[str, Any] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedTensor:
@@ -39,7 +40,8 @@ class HubTensors(HubArrays):
         tensor is kept until `close()` and until no other process has it open. With `copy`, the
         values are copied all the same: the copy outlives this process while others have it open.
 
-        With `replace` it takes over the name of an older array, as `create` does.
+        With `replace` it takes over the name of an older array, as `create` does. `preallocate` is
+        for the copy, as for `create`.
 
         Raises UNSUPPORTED for a tensor that requires grad, is sparse or lies on no CPU and no CUDA
         device; TypeError for what is no array; and as `create`.
@@ -47,6 +49,7 @@ class HubTensors(HubArrays):
         check_replace(replace)
         from .._sharing import Wanted, share
 
-        return share(self, name, tensor, Wanted(copy, pinned, sharing, replace), timeout)
+        wanted = Wanted(copy, pinned, sharing, replace, preallocate)
+        return share(self, name, tensor, wanted, timeout)
 
     share_async = async_form(share, discard)
