@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from cuda_ipc import CudaIpcError
+from cuda_ipc import CudaIpcError, _bell_signal
 from cuda_ipc._bundle_index import Index, read_index, write_index
 from cuda_ipc._descriptors import (
     channel_facts,
@@ -231,4 +231,69 @@ def test_a_bell_that_its_other_holder_makes_block_holds_up_nobody():
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+        os.close(fd)
+
+
+def test_without_aio_a_bell_that_is_filled_right_before_the_write_holds_up_nobody(monkeypatch):
+    fd = os.eventfd(0, os.EFD_CLOEXEC)
+    write = os.eventfd_write
+
+    def attacked(fd, value):
+        os.set_blocking(fd, True)
+        write(fd, 2**64 - 2)
+        write(fd, value)
+
+    def late(*_):
+        raise AssertionError("a bell blocks")
+
+    monkeypatch.setattr(_bell_signal, "signal_bell", lambda fd: False)
+    monkeypatch.setattr(os, "eventfd_write", attacked)
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(30)
+    try:
+        Bell(fd).ring()
+        assert os.eventfd_read(fd) == 2**64 - 2
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        os.close(fd)
+
+
+def test_a_bell_rings_without_aio_and_tries_it_again_later(monkeypatch):
+    def refused():
+        raise BlockingIOError("io_setup")
+
+    written = []
+    write = os.eventfd_write
+    monkeypatch.setattr(os, "eventfd_write", lambda fd, n: (written.append(n), write(fd, n)))
+    monkeypatch.setattr(_bell_signal, "_aio", None)
+    monkeypatch.setattr(_bell_signal, "_rings_until_retry", 0)
+    fd = os.eventfd(0, os.EFD_CLOEXEC)
+    try:
+        bell = Bell(fd)
+        with monkeypatch.context() as without:
+            without.setattr(_bell_signal, "_Aio", refused)
+            bell.ring()
+        assert (len(written), os.eventfd_read(fd)) == (1, 1)
+        for _ in range(64):
+            bell.ring()
+        assert len(written) == 65
+        bell.ring()
+        assert (len(written), os.eventfd_read(fd)) == (65, 65)
+    finally:
+        os.close(fd)
+
+
+def test_a_bell_rings_in_a_child_of_a_process_that_has_rung():
+    fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    try:
+        bell = Bell(fd)
+        bell.ring()
+        child = os.fork()
+        if child == 0:
+            bell.ring()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.eventfd_read(fd) == 2
+    finally:
         os.close(fd)

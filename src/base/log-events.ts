@@ -93,6 +93,10 @@ const events = {
     level: "warn",
     meaning: "The hub has no inotify, so it looks at its files from time to time.",
   },
+  "bells-without-aio": {
+    level: "warn",
+    meaning: "The hub wakes processes without asynchronous I/O. The message says why.",
+  },
   "client-hung-up": {
     level: "warn",
     meaning: "The hub hung up on a client, which broke the protocol or read no replies.",

@@ -76,9 +76,10 @@ export interface Libc {
   sendmsg(fd: number, message: Uint8Array, flags: number): number;
   recvmsg(fd: number, message: Uint8Array, flags: number): number;
   poll(fds: Uint8Array, count: number, timeoutMs: number): number;
+  sigaction(signal: number, wanted: Uint8Array | null, found: Uint8Array | null): number;
   /** For pidfd_open, which older C libraries lack: system call 434 on all architectures. */
   syscall(number: number, first: number, second: number): number;
-  /** `syscall` for AIO and preadv2, whose arguments are all words. */
+  /** `syscall` for AIO, preadv2 and timers, whose arguments are all words. */
   kernel(
     number: number,
     first: bigint,
@@ -124,6 +125,11 @@ export function lastErrno(): number {
   return koffi().errno();
 }
 
+/** The address of a C function that a signal can call: it takes an int and changes nothing. */
+export function harmlessHandler(): Address {
+  return BigInt(koffi().address(koffi().load(null).symbol("abs")));
+}
+
 function open(): Libc {
   // Null is the process itself. Node is linked against the C library, whose name differs by system.
   const lib = koffi().load(null);
@@ -167,6 +173,7 @@ function open(): Libc {
     sendmsg: declare("sendmsg", "intptr", ["int", "void*", "int"]),
     recvmsg: declare("recvmsg", "intptr", ["int", "void*", "int"]),
     poll: declare("poll", "int", ["void*", "ulong", "int"]),
+    sigaction: declare("sigaction", "int", ["int", "void*", "void*"]),
     syscall: declare("syscall", "long", ["long", "long", "long"]),
     kernel: declare("syscall", "long", ["long", ...Array<string>(6).fill("int64")]),
     sendfile: declare("sendfile", "intptr", ["int", "int", "void*", "size_t"]),

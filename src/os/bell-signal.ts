@@ -42,22 +42,29 @@ interface Signal {
   unread: number;
 }
 
-let signal: Signal | "refused" | undefined;
+/** After a refusal, the rings until the next attempt. */
+const RINGS_UNTIL_RETRY = 64;
+
+let signal: Signal | undefined;
+let ringsUntilRetry = 0;
+let isEnding = false;
 
 /**
- * Prepares what `signalBell` needs. A hub calls this before it serves anybody: the limit on AIO
- * contexts (fs.aio-max-nr) covers all users together, so another user can take them all.
- * @returns false if the system has no AIO or allows no context
+ * Prepares what `signalBell` needs, unless it is ready. A hub calls this before it serves anybody:
+ * the limit on AIO contexts (fs.aio-max-nr) covers all users together, so another user can take
+ * them all.
+ * @returns undefined if it is ready, or the errno if the system has no AIO or allows no context
  */
-export function prepareBellSignals(): boolean {
-  signal ??= setUp() ?? "refused";
-  return signal !== "refused";
+export function prepareBellSignals(): number | undefined {
+  if (signal !== undefined) return undefined;
+  signal = setUp();
+  return signal === undefined ? lastErrno() : undefined;
 }
 
 /** @returns false if AIO cannot ring the bell; it was not rung then */
 export function signalBell(fd: number): boolean {
-  if (!prepareBellSignals()) return false;
-  const ready = signal as Signal;
+  const ready = signal ?? tryAgain();
+  if (ready === undefined) return false;
   ready.view.setInt32(FD_AT, fd, true);
   ready.view.setInt32(RESFD_AT, fd, true);
   if (ready.unread === EVENTS) readEvents(ready);
@@ -65,6 +72,17 @@ export function signalBell(fd: number): boolean {
     return false;
   ready.unread += 1;
   return true;
+}
+
+/** WHY not at each ring: a refused attempt costs more than the ring. */
+function tryAgain(): Signal | undefined {
+  if (isEnding || ringsUntilRetry > 0) {
+    ringsUntilRetry -= 1;
+    return undefined;
+  }
+  ringsUntilRetry = RINGS_UNTIL_RETRY;
+  prepareBellSignals();
+  return signal;
 }
 
 function setUp(): Signal | undefined {
@@ -85,7 +103,8 @@ function setUp(): Signal | undefined {
   const addresses = { pointer: at(POINTER_AT), events: at(EVENTS_AT), noTime: at(NO_TIME_AT) };
   // The kernel ends the contexts of a process, but not those of a thread.
   process.once("exit", () => {
-    signal = "refused";
+    signal = undefined;
+    isEnding = true;
     libc().kernel(numbers.destroy, context, 0n, 0n, 0n, 0n, 0n);
   });
   return { view, addresses, context, unread: 0 };

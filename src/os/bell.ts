@@ -8,6 +8,7 @@ import { lastErrno, libc } from "../ffi/libc.js";
 import { signalBell } from "./bell-signal.js";
 import { kindOf } from "./foreign-fd.js";
 import { addressOf } from "./host-memory.js";
+import { interrupted } from "./interrupted-call.js";
 import { OwnedFd } from "./owned-fd.js";
 import { errnos, fromNodeError, systemError } from "./system-error.js";
 
@@ -32,18 +33,19 @@ export function isBell(fd: OwnedFd): boolean {
 }
 
 /**
- * Rings a bell. It does not matter whether anybody still listens. With AIO it never waits, whatever
- * another holder does to the bell. Without AIO a holder that fills the bell at the right moment can
- * block this call.
+ * Rings a bell. It does not matter whether anybody still listens. It never waits, whatever another
+ * holder does to the bell. Without AIO a holder that fills the bell at the right moment delays this
+ * call by one or two milliseconds.
  */
 export function ringBell(fd: OwnedFd): void {
-  if (signalBell(fd.number)) return;
+  const { number } = fd;
+  if (signalBell(number)) return;
   unblock(fd);
   // WHY not Node's writeSync: it takes several times as long, and a process waits for this ring.
-  if (libc().eventfd_write(fd.number, 1) >= 0) return;
-  const errno = lastErrno();
+  const errno = interrupted(() => (libc().eventfd_write(number, 1) < 0 ? lastErrno() : 0));
   // A full counter has rung already. Others can fill it, but that only wakes its owner.
-  if (errno !== errnos.EAGAIN) throw systemError("ring a bell", "eventfd_write", errno);
+  if (errno !== 0 && errno !== errnos.EAGAIN && errno !== errnos.EINTR)
+    throw systemError("ring a bell", "eventfd_write", errno);
 }
 
 /** Resets the bell until the next ring. Never waits, as `ringBell`. */
@@ -51,9 +53,9 @@ export function silenceBell(fd: OwnedFd): void {
   if (tryReadNow(fd)) return;
   unblock(fd);
   try {
-    readSync(fd.number, new Uint8Array(8));
+    interrupted(() => readSync(fd.number, new Uint8Array(8)));
   } catch (error) {
-    if (!isAgain(error)) throw fromNodeError("silence a bell", error);
+    if (!isSilent(error)) throw fromNodeError("silence a bell", error);
   }
 }
 
@@ -89,6 +91,7 @@ function unblock(fd: OwnedFd): void {
     throw systemError("unblock a bell", "fcntl");
 }
 
-function isAgain(error: unknown): boolean {
-  return error instanceof Error && (error as NodeJS.ErrnoException).code === "EAGAIN";
+function isSilent(error: unknown): boolean {
+  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
+  return code === "EAGAIN" || code === "EINTR";
 }

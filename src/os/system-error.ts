@@ -30,21 +30,21 @@ const names = new Map<number, string>([
   [errnos.EAGAIN, "EAGAIN"],
 ]);
 
+export function errnoName(errno: number): string {
+  return names.get(errno) ?? `errno ${errno}`;
+}
+
 /** @param attempt the attempt in words: `map 4096 bytes of "frame"` */
 export function systemError(
   attempt: string,
   call: string,
   errno: number = lastErrno(),
 ): SystemError {
-  const errnoName = names.get(errno) ?? `errno ${errno}`;
+  const name = errnoName(errno);
   return new SystemError(
     codes.get(errno) ?? "SYSTEM_ERROR",
-    `Cannot ${attempt}: ${call} failed with ${errnoName}`,
-    {
-      errno,
-      errnoName,
-      call,
-    },
+    `Cannot ${attempt}: ${call} failed with ${name}`,
+    { errno, errnoName: name, call },
   );
 }
 

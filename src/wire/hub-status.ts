@@ -67,7 +67,7 @@ export const hubStatusSchema = v.strictObject({
   users: v.array(userStatus),
   /** Users beyond those in the list. */
   usersLeftOut: count,
-  /** Problems with the files beside the socket, and what to do about them. */
+  /** Problems with files beside the socket or with what the system refuses, and what to do. */
   troubles: v.array(v.string()),
 });
 

@@ -58,9 +58,11 @@ const byCall: Readonly<
   ioctl: [],
   recvmsg: [errno.ENOMEM, errno.EINTR, errno.EAGAIN],
   poll: [errno.ENOMEM, errno.EINTR],
+  // It cannot fail with these arguments.
+  sigaction: [],
   // pidfd_open is made through it.
   syscall: NO_ROOM_FOR_FD,
-  // io_setup, io_submit, io_getevents and preadv2 are made through it.
+  // AIO (io_setup and others), preadv2 and timers are made through it.
   kernel: [errno.EAGAIN],
   sendfile: [errno.EIO, errno.ENOSPC, errno.ENOMEM],
 };

@@ -61,8 +61,8 @@ class SharedFds:
 class Bell:
     """An eventfd that wakes another process. It belongs to somebody else.
 
-    Another holder can fill it and make its calls block, so neither call may wait. Only a holder
-    that fills it between the poll and the write can block a ring.
+    Another holder can fill it and make its calls block, so neither call may wait. Without AIO a
+    holder that fills it at the right moment delays a ring by one or two milliseconds.
     """
 
     __slots__ = ("fd",)
@@ -71,14 +71,17 @@ class Bell:
         self.fd = fd
 
     def ring(self) -> None:
-        # WHY not kept: two threads cannot use one poll object at a time.
-        room = select.poll()
-        room.register(self.fd, select.POLLOUT)
-        # Without room it has rung.
-        if not room.poll(0):
+        # WHY here: most clients ring no bell.
+        from ._bell_signal import signal_bell
+
+        if signal_bell(self.fd):
             return
+        from ._interrupted import interrupted
+
+        # A full bell has rung.
+        os.set_blocking(self.fd, False)
         with contextlib.suppress(BlockingIOError):
-            os.eventfd_write(self.fd, 1)
+            interrupted(lambda: os.eventfd_write(self.fd, 1))
 
     def silence(self) -> None:
         try:
@@ -89,9 +92,11 @@ class Bell:
             # Before Linux 5.8.
             if cause.errno != errno.EOPNOTSUPP:
                 raise
+            from ._interrupted import interrupted
+
             os.set_blocking(self.fd, False)
             with contextlib.suppress(BlockingIOError):
-                os.eventfd_read(self.fd)
+                interrupted(lambda: os.eventfd_read(self.fd))
 
 
 def new_bell() -> int:

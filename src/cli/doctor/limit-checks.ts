@@ -6,9 +6,17 @@ import type { Surroundings } from "./surroundings.js";
 /** Node opens about twenty files, and each array on the host needs one. */
 const FEW_FILES = 1024;
 
+/** Each process that wakes others takes one. */
+const FEW_EVENTS = 256;
+
 export function limitChecks(surroundings: Surroundings): Check[] {
   const limits = surroundings.text("/proc/self/limits");
-  return [openFilesCheck(limits), lockedMemoryCheck(limits), ...noexecChecks(surroundings)];
+  return [
+    openFilesCheck(limits),
+    lockedMemoryCheck(limits),
+    asyncCheck(surroundings),
+    ...noexecChecks(surroundings),
+  ];
 }
 
 /** The soft limit of a line of /proc/self/limits. */
@@ -37,6 +45,22 @@ function lockedMemoryCheck(limits: string | undefined): Check {
   return fact("locked memory", size === undefined ? "the limit cannot be read" : `limit: ${size}`, {
     notes,
   });
+}
+
+/** The processes of all users share this limit. */
+function asyncCheck(surroundings: Surroundings): Check {
+  const number = (name: string) => Number(surroundings.text(`/proc/sys/fs/${name}`) ?? Number.NaN);
+  const [used, limit] = [number("aio-nr"), number("aio-max-nr")];
+  const notes = [
+    "channels wake processes by it; without it a hostile process can delay each wake-up " +
+      "by a few milliseconds",
+  ];
+  if (Number.isNaN(used) || Number.isNaN(limit))
+    return fact("asynchronous I/O", "the limit cannot be read", { notes });
+  const words = `${used} of ${limit} events are taken`;
+  if (limit - used >= FEW_EVENTS) return fact("asynchronous I/O", words);
+  const toDo = "Raise the limit: sysctl fs.aio-max-nr=1048576.";
+  return fact("asynchronous I/O", words, { notes, toDo });
 }
 
 /** Empty if executable memory files are allowed, or on kernels before Linux 6.3. */

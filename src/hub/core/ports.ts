@@ -129,7 +129,7 @@ export interface HubPorts<Fd> {
   endWriter(control: Fd, next: WithoutWriter): boolean;
   /** Wakes the waiters of this bell. Never waits itself. */
   ringBell(bell: Fd): void;
-  /** Current problems with the hub's files, one sentence each. */
+  /** Current problems with the hub's files and with what the system refuses, one text each. */
   troubles(): readonly string[];
   /** Wall-clock time in milliseconds. */
   now(): number;

@@ -14,7 +14,6 @@ import { defaults } from "../../base/limits.js";
 import { type Log, noLog } from "../../base/log-events.js";
 import { packageVersion } from "../../base/own-package.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
-import { prepareBellSignals } from "../../os/bell-signal.js";
 import { openFilesMax } from "../../os/open-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { ownUid } from "../../os/runtime-folder.js";
@@ -29,6 +28,7 @@ import type { HubService } from "../restart/hub-service.js";
 import { contentsOf, type Inheritance } from "../restart/inheritance.js";
 import type { Journal } from "../restart/journal.js";
 import { LISTENER, LOCK, objectKey, sessionKey } from "../restart/stored-names.js";
+import { bellTroubles, prepareBells } from "./bell-trouble.js";
 import { HubFiles } from "./hub-files.js";
 import {
   type Acquired,
@@ -186,7 +186,7 @@ export class HubServer {
     // Before the first client, so that everything it shares outlives this process.
     const own = { lock: this.#files.lock, listener: this.#entrance.listener };
     this.#service?.begin(this.socketPath, own, (object) => this.#core.kept(object));
-    prepareBellSignals();
+    prepareBells(this.#log);
     this.#gate.start();
     this.#entrance.open();
     this.#files.watch();
@@ -242,7 +242,7 @@ export class HubServer {
       pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
       stop: () => setImmediate(() => this.#endByItself(() => this.stop())),
       restart: () => this.#restart(),
-      troubles: () => this.#files.troubles,
+      troubles: () => [...this.#files.troubles, ...bellTroubles()],
       record: (records) => {
         this.#journal.append(records);
         if (this.#logsChanges) logChanges(this.#log, records);

@@ -66,7 +66,11 @@ export function hubMetrics(status: Status): Family[] {
     gauge("keeper_pending_descriptors", "Descriptors that the keeper does not have yet.", [
       keeper === null ? undefined : { value: keeper.pending },
     ]),
-    one("hub_troubles", "Problems with the hub's files.", status.troubles.length),
+    one(
+      "hub_troubles",
+      "Problems of the hub with its files or its system.",
+      status.troubles.length,
+    ),
   ];
 }
 

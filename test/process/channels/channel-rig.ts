@@ -18,14 +18,20 @@ export async function startWriter(
   socket: string,
   options: object = {},
   how = "create",
+  within: readonly string[] = [],
 ): Promise<Actor> {
-  const actor = new Actor(WRITES, { args: [socket, "channel", how, JSON.stringify(options)] });
+  const args = [socket, "channel", how, JSON.stringify(options)];
+  const actor = new Actor(WRITES, { args, within });
   await actor.says();
   return actor;
 }
 
-export async function startReader(socket: string, options: object = {}): Promise<Actor> {
-  const actor = new Actor(READS, { args: [socket, "channel", JSON.stringify(options)] });
+export async function startReader(
+  socket: string,
+  options: object = {},
+  within: readonly string[] = [],
+): Promise<Actor> {
+  const actor = new Actor(READS, { args: [socket, "channel", JSON.stringify(options)], within });
   await actor.says();
   return actor;
 }

@@ -39,6 +39,19 @@ describe("limit checks", () => {
     assert.match(told(t, {}, "locked memory"), /^the limit cannot be read/);
   });
 
+  it("prints how much asynchronous I/O is left, and what to do if little is", (t) => {
+    const sysctl = (used: number) => ({
+      "/proc/sys/fs/aio-nr": `${used}\n`,
+      "/proc/sys/fs/aio-max-nr": "65536\n",
+    });
+    assert.equal(told(t, sysctl(12), "asynchronous I/O"), "12 of 65536 events are taken");
+    assert.match(
+      told(t, sysctl(65_530), "asynchronous I/O"),
+      /^65530 of 65536 events are taken\nchannels wake[^\n]*\n.*to do: Raise the limit: sysctl/,
+    );
+    assert.match(told(t, {}, "asynchronous I/O"), /^the limit cannot be read\n/);
+  });
+
   it("mentions memfd_noexec only if it forbids something", (t) => {
     const sysctl = (value: string) => ({ "/proc/sys/vm/memfd_noexec": `${value}\n` });
     for (const files of [{}, sysctl("0"), sysctl("1")])
