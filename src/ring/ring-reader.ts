@@ -24,6 +24,8 @@ export interface RingReaderOptions {
 
 export class RingReader {
   readonly lossy: boolean;
+  /** The last `tryTake` gave up, because the writer had moved on at each look. */
+  isOutrun = false;
   readonly #label: string;
   readonly #control: ControlWords;
   readonly #page: PageWords;
@@ -35,7 +37,6 @@ export class RingReader {
   #slot: number;
   /** The sequence number of the next message if none is lost; undefined if it is not known. */
   #sequence: number | undefined;
-  #isOutrun = false;
   /** Messages that were lost since the last one that was taken. */
   #gap = 0;
   #received = 0;
@@ -90,18 +91,13 @@ export class RingReader {
 
   /** It holds all slots, so no message can come until it gives one back. */
   get holdsAll(): boolean {
-    if (this.lossy) return this.heldCount >= this.#slots && this.unreleased >= this.#slots;
+    if (this.lossy) return this.unreleased >= this.#slots;
     return this.#next - (this.#taken.oldest ?? this.#next) >= this.#slots;
   }
 
   /** Streams hold as many slots as a lossy reader may hold. They will give them back. */
   get isHeldUp(): boolean {
     return !this.mayHoldMore && this.heldCount < CLAIMS;
-  }
-
-  /** The last `tryTake` gave up, because the writer had moved on at each look. */
-  get isOutrun(): boolean {
-    return this.#isOutrun;
   }
 
   /**
@@ -126,7 +122,7 @@ export class RingReader {
         );
     }
     this.checkExpelled();
-    this.#isOutrun = looks === limits.channelLooksMax;
+    this.isOutrun = looks === limits.channelLooksMax;
     return undefined;
   }
 
@@ -233,9 +229,8 @@ export class RingReader {
   /** The oldest position that the writer does not overwrite yet. Load `published` before this. */
   #oldest(): number {
     const { limit } = this.#control;
-    if (!Number.isSafeInteger(limit) || limit < this.#next) {
+    if (!Number.isSafeInteger(limit) || limit < this.#next)
       this.#refuse(`the limit is ${limit}, ${this.#next} positions are published`);
-    }
     const oldest = Math.max(this.#control.facts.firstPosition, limit - this.#slots);
     // Load `published` after the limit, which is at most one ring's length beyond it.
     if (oldest > this.#next && oldest > this.#control.published)
