@@ -92,6 +92,7 @@ typedef struct cuda_ipc_create_options {
   const char *device; /* NULL or "host"; "cuda:N" */
   bool pinned;        /* stays until it is removed, also without a holder */
   int replace;        /* CUDA_IPC_REPLACE_... */
+  bool preallocate;   /* take all host memory now, or OUT_OF_MEMORY */
 } cuda_ipc_create_options;
 
 /* Makes a row-major array. Nobody can open it before `cuda_ipc_publish`. */
@@ -154,6 +155,7 @@ typedef struct cuda_ipc_bundle_options {
   const char *device; /* NULL or "host"; "cuda:N" */
   bool pinned;        /* stays until it is removed, also without a holder */
   int replace;        /* CUDA_IPC_REPLACE_... */
+  bool preallocate;   /* take all host memory now, or OUT_OF_MEMORY */
 } cuda_ipc_bundle_options;
 
 /* Makes row-major arrays. Write each by cuda_ipc_copy_to or `data`, and then publish them all. */
@@ -233,6 +235,7 @@ typedef struct cuda_ipc_channel_options {
   uint32_t when_writer_gone; /* CUDA_IPC_WHEN_WRITER_GONE_... */
   const char *device;        /* of the slots: NULL or "host"; "cuda:N" */
   int replace;               /* CUDA_IPC_REPLACE_... */
+  bool preallocate;          /* take all host memory now, or OUT_OF_MEMORY */
 } cuda_ipc_channel_options;
 
 typedef struct cuda_ipc_slot {

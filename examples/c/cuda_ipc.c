@@ -29,6 +29,7 @@
 #define SPIN_US 50       /* how long a reader or writer looks before it sleeps */
 #define LOOKS_AT_SLOT 32  /* how often a reader looks at its slot before it looks at the channel */
 #define ROW_ALIGNMENT 256
+#define TAKEN_AT_A_TIME (16 << 20)
 #define LOOKS_MAX 10000  /* at words that another process may change all the time */
 
 /* ---- errors and time ---- */
@@ -980,10 +981,21 @@ static int map_gpu(struct memory *memory, int fd, int64_t bytes, const char *uui
   return result;
 }
 
+/* Takes all pages of a memory file, in pieces: a signal undoes only the last one. */
+static int take_pages(int fd, int64_t bytes) {
+  for (int64_t at = 0; at < bytes;) {
+    int64_t piece = bytes - at < TAKEN_AT_A_TIME ? bytes - at : TAKEN_AT_A_TIME;
+    int failure = posix_fallocate(fd, at, piece);
+    if (failure == 0) at += piece;
+    else if (failure != EINTR) return errno = failure == ENOSPC ? ENOMEM : failure, -1;
+  }
+  return 0;
+}
+
 /* A sealed memory file: a resize would end everybody who has mapped it. */
-static int create_file(int64_t bytes, const char *name, cuda_ipc_error *error) {
+static int create_file(int64_t bytes, bool preallocate, const char *name, cuda_ipc_error *error) {
   int fd = memfd_create("cuda-ipc", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd >= 0 && ftruncate(fd, bytes) == 0 &&
+  if (fd >= 0 && ftruncate(fd, bytes) == 0 && (!preallocate || take_pages(fd, bytes) == 0) &&
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
     return fd;
   fail_errno(error, "create", name);
@@ -1033,14 +1045,13 @@ static int create_gpu(struct memory *memory, struct location *location, int ordi
 
 /* Allocates and maps memory. On success *fd is the caller's to close. */
 static int create_memory(struct memory *memory, struct location *location, const char *device,
-    int *fd,
-                         const char *name, cuda_ipc_error *error) {
+                         bool preallocate, int *fd, const char *name, cuda_ipc_error *error) {
   int ordinal, end = 0;
   *memory = (struct memory){.cpu = NULL};
   if (location->byte_length < 1) location->byte_length = 1;
   if (device == NULL || strcmp(device, "host") == 0) {
     location->allocation = (location->byte_length + PAGE - 1) / PAGE * PAGE;
-    *fd = create_file(location->allocation, name, error);
+    *fd = create_file(location->allocation, preallocate, name, error);
     if (*fd < 0) return -1;
     if (map_file(memory, *fd, location->allocation, true, false, name, error) == 0) return 0;
     close(*fd);
@@ -1338,7 +1349,8 @@ cuda_ipc_array *cuda_ipc_create(cuda_ipc_hub *hub, const char *name,
                  CUDA_IPC_DIMENSIONS_MAX, error) != 0)
     return free_array(array), NULL;
   location.byte_length = array->element_count * array->item_bytes;
-  if (create_memory(&memory, &location, options->device, &fd, name, error) != 0)
+  if (create_memory(&memory, &location, options->device, options->preallocate, &fd, name,
+      error) != 0)
     return free_array(array), NULL;
   begin_create(hub, name, options->pinned, options->replace, &location);
   add(&hub->sent, "{\"kind\":\"array\",\"array\":{");
@@ -1721,7 +1733,9 @@ static int share_bundle(cuda_ipc_hub *hub, cuda_ipc_bundle *bundle, const char *
   struct location location = {.byte_length = byte_length};
   struct memory memory;
   int fds[2] = {-1, index};
-  if (create_memory(&memory, &location, options->device, &fds[0], name, error) != 0) return -1;
+  if (create_memory(&memory, &location, options->device, options->preallocate, &fds[0], name,
+      error) != 0)
+    return -1;
   begin_create(hub, name, options->pinned, options->replace, &location);
   add(&hub->sent, "{\"kind\":\"bundle\",\"arrayCount\":%zu,\"indexByteLength\":%zu}",
       bundle->count, index_bytes);
@@ -1807,7 +1821,8 @@ static cuda_ipc_timeline *create_timeline(cuda_ipc_hub *hub, const char *name, b
   int fd;
   cuda_ipc_timeline *timeline = calloc(1, sizeof *timeline);
   if (timeline == NULL) return fail(error, "OUT_OF_MEMORY", "No memory for a timeline"), NULL;
-  if (create_memory(&memory, &location, NULL, &fd, name, error) != 0) return free(timeline), NULL;
+  if (create_memory(&memory, &location, NULL, false, &fd, name, error) != 0)
+    return free(timeline), NULL;
   begin_create(hub, name, awaits_owner, CUDA_IPC_REPLACE_NONE, &location);
   add(&hub->sent, "{\"kind\":\"timeline\",\"byteOffset\":0%s}",
       awaits_owner ? ",\"whenOwnerGone\":\"wait\"" : "");
@@ -2147,11 +2162,11 @@ static void init_control(const struct ring *ring) {
 }
 
 /* Control file, pages and bells; what is made is in the writer, for `free_writer`. */
-static int create_words(cuda_ipc_writer *writer, const char *name, int *fds,
+static int create_words(cuda_ipc_writer *writer, bool preallocate, const char *name, int *fds,
                         cuda_ipc_error *error) {
   struct ring *ring = &writer->ring;
   int64_t bytes = CUDA_IPC_HEADERS_AT + ring->slots * ring->header_stride;
-  int control = create_file(bytes, name, error);
+  int control = create_file(bytes, preallocate, name, error);
   if (control < 0) return -1;
   fds[1] = control;
   if (map_file(&ring->control_memory, control, bytes, true, false, name, error) != 0) return -1;
@@ -2161,7 +2176,7 @@ static int create_words(cuda_ipc_writer *writer, const char *name, int *fds,
   if (ring->room_bell < 0) return fail_errno(error, "create a bell for", name);
   for (uint32_t k = 0; k < ring->readers_max; k++) {
     struct seat *seat = &writer->seats[k];
-    int page = create_file(CUDA_IPC_PAGE_BYTES, name, error);
+    int page = create_file(CUDA_IPC_PAGE_BYTES, preallocate, name, error);
     if (page < 0) return -1;
     fds[3 + 2 * k] = page;
     if (map_file(&seat->memory, page, CUDA_IPC_PAGE_BYTES, true, true, name, error) != 0) return -1;
@@ -2212,9 +2227,10 @@ cuda_ipc_writer *cuda_ipc_writer_create(cuda_ipc_hub *hub, const char *name,
   if (set_ring(ring, name, options, error) != 0) return free(writer), NULL;
   bool has_extra = ring->when_full == CUDA_IPC_WHEN_FULL_DROP_NEWEST;
   location.byte_length = ring->slot_stride * (ring->slots + has_extra);
-  if (create_memory(&data, &location, options->device, &fds[0], name, error) != 0)
+  if (create_memory(&data, &location, options->device, options->preallocate, &fds[0], name,
+      error) != 0)
     return free(writer), NULL;
-  int status = create_words(writer, name, fds, error);
+  int status = create_words(writer, options->preallocate, name, fds, error);
   if (status == 0) {
     begin_create(hub, name, false, options->replace, &location);
     add(&hub->sent, "{\"kind\":\"channel\",\"dtype\":\"%s\"", ring->message.layout.dtype);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { MemoryPool } from "../../../src/doors/interop.js";
 import type { Hub } from "../../../src/index.js";
+import { pagesAfter } from "../../support/memory-pages.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 import { withCHub } from "./c-hub.js";
@@ -34,6 +35,8 @@ function text(said: unknown): [string, string] {
   const [code, message] = said as [string, string];
   return [code, Buffer.from(message, "hex").toString()];
 }
+
+const MiB = 1024 * 1024;
 
 describe("the client in C", { skip }, () => {
   let programs: CPrograms;
@@ -75,6 +78,25 @@ describe("the client in C", { skip }, () => {
     using last = await hub.open("c:replaced", { wait: false });
     assert.deepEqual(await last.read(), Uint8Array.of(4));
     await hub.remove("c:replaced");
+  });
+
+  it("takes all pages of new memory with preallocate, and none without", async () => {
+    for (const preallocate of [true, false]) {
+      await using creator = peer("preallocates", preallocate ? "1" : "0");
+      assert.equal(await creator.said(), "published");
+      const kinds = {
+        array: () => hub.open("c:array"),
+        bundle: () => hub.openBundle("c:bundle"),
+        channel: () => hub.openChannel("c:channel"),
+      };
+      for (const [kind, open] of Object.entries(kinds)) {
+        const { byteLength, takenBytes } = await pagesAfter(open);
+        assert.ok(byteLength >= MiB, kind);
+        assert.equal(takenBytes >= byteLength, preallocate, kind);
+      }
+      creator.tell();
+      await creator.finish();
+    }
   });
 
   it("makes arrays of each dtype, and sees what others write", async () => {

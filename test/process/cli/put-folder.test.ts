@@ -95,7 +95,7 @@ describe("cuda-ipc put of a folder", () => {
     symlinkSync("../store/blob", rig.path("model/x.safetensors"));
     const link = await rig.fails("INVALID_FILE", "put", "m", "model");
     assert.match(link, /it is a link out of its folder.*\n {2}hint: .*--allow-links/);
-    await rig.ok("put", "m", "model", "--allow-links");
+    await rig.ok("put", "m", "model", "--allow-links", "--preallocate");
     await rig.ok("rm", "m");
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
   });

@@ -1,6 +1,6 @@
 /** `preallocate` takes the pages of new memory before the object has its name. */
 import assert from "node:assert/strict";
-import { fstatSync, readdirSync, readlinkSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
@@ -8,53 +8,14 @@ import type { Hub } from "../../../src/client/hub.js";
 import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { MemoryPool } from "../../../src/gpu/memory/memory-pool.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { memoryFiles, pagesAfter, pagesOf } from "../../support/memory-pages.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 
 const MiB = 1024 * 1024;
-const BLOCK_BYTES = 512;
 const SHAPE = { dtype: "uint8", shape: [48 * MiB] } as const;
 const BUNDLE = { a: { dtype: "uint8", shape: [MiB] }, b: { dtype: "int8", shape: [3] } } as const;
 const CHANNEL = { dtype: "uint8", shape: [MiB], slots: 2, metaBytesMax: 4096 } as const;
-
-interface Pages {
-  readonly files: number;
-  readonly byteLength: number;
-  readonly takenBytes: number;
-}
-
-/** Of the memory files that this process has and that were not there before. */
-function pagesOf(before: ReadonlySet<number>): Pages {
-  const found = new Map<number, { byteLength: number; takenBytes: number }>();
-  for (const [inode, facts] of memoryFiles()) if (!before.has(inode)) found.set(inode, facts);
-  const facts = [...found.values()];
-  return {
-    files: facts.length,
-    byteLength: facts.reduce((sum, { byteLength }) => sum + byteLength, 0),
-    takenBytes: facts.reduce((sum, { takenBytes }) => sum + takenBytes, 0),
-  };
-}
-
-function memoryFiles(): Map<number, { byteLength: number; takenBytes: number }> {
-  const found = new Map<number, { byteLength: number; takenBytes: number }>();
-  for (const entry of readdirSync("/proc/self/fd")) {
-    try {
-      if (!readlinkSync(`/proc/self/fd/${entry}`).startsWith("/memfd:cuda-ipc")) continue;
-      const { ino, size, blocks } = fstatSync(Number(entry));
-      found.set(ino, { byteLength: size, takenBytes: blocks * BLOCK_BYTES });
-    } catch {
-      // The descriptor that listed the folder.
-    }
-  }
-  return found;
-}
-
-/** The pages of the memory files that `create` makes. */
-async function pagesAfter(create: () => Promise<Disposable>): Promise<Pages> {
-  const before = new Set(memoryFiles().keys());
-  using _ = await create();
-  return pagesOf(before);
-}
 
 /** Runs `create` and calls `act` before the piece from this byte on; it may return an errno. */
 async function atPiece<T>(

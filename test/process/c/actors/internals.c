@@ -190,8 +190,9 @@ static void say_loan(int64_t timeout_ms) {
   cuda_ipc_writer *writer = new_writer(&error);
   writer->ring.lease.hub = &hub;
   if (set_ring(&writer->ring, "late", &options, &error) != 0 ||
-      create_memory(&writer->ring.lease.memory, &location, NULL, &fds[0], "late", &error) != 0 ||
-      create_words(writer, "late", fds, &error) != 0 ||
+      create_memory(&writer->ring.lease.memory, &location, NULL, false, &fds[0], "late",
+          &error) != 0 ||
+      create_words(writer, false, "late", fds, &error) != 0 ||
       map_file(&page, fds[3], CUDA_IPC_PAGE_BYTES, true, false, "late", &error) != 0)
     cuda_ipc_die(&error);
   late_page = (struct cuda_ipc_page *)page.cpu;

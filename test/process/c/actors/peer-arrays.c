@@ -64,6 +64,30 @@ static void replaces(cuda_ipc_hub *hub, int count, char **arguments) {
   say("published");
 }
 
+/* preallocates BOOLEAN: publishes an array, a bundle and a channel, until a line comes. */
+static void preallocates(cuda_ipc_hub *hub, int count, char **arguments) {
+  int64_t shape[1] = {1 << 20};
+  bool now = atoi(arguments[0]) != 0;
+  cuda_ipc_create_options options = {
+      .dtype = "uint8", .rank = 1, .shape = shape, .preallocate = now};
+  cuda_ipc_bundle_part part = {.name = "a", .dtype = "uint8", .rank = 1, .shape = shape};
+  cuda_ipc_bundle_options several = {.parts = &part, .count = 1, .preallocate = now};
+  cuda_ipc_channel_options ring = {.dtype = "uint8", .rank = 1, .shape = shape, .slots = 2,
+                                   .readers_max = 1, .preallocate = now};
+  (void)count;
+  cuda_ipc_array *array = cuda_ipc_create(hub, "c:array", &options, &error);
+  CHECK(array != NULL && cuda_ipc_publish(array, &error) == 0);
+  cuda_ipc_bundle *bundle = cuda_ipc_bundle_create(hub, "c:bundle", &several, &error);
+  CHECK(bundle != NULL && cuda_ipc_bundle_publish(bundle, &error) == 0);
+  cuda_ipc_writer *writer = cuda_ipc_writer_create(hub, "c:channel", &ring, &error);
+  CHECK(writer != NULL);
+  say("published");
+  hear();
+  cuda_ipc_writer_close(writer);
+  cuda_ipc_bundle_close(bundle);
+  cuda_ipc_array_close(array);
+}
+
 static bool print_name(void *context, const cuda_ipc_entry *entry) {
   int *count = context;
   printf("%s\"%s\"", (*count)++ == 0 ? "" : ",", entry->name);
@@ -138,6 +162,7 @@ const struct command array_commands[] = {
     {"refuses", 1, refuses},
     {"makes", 3, makes},
     {"replaces", 3, replaces},
+    {"preallocates", 1, preallocates},
     {"lists", 0, lists},
     {"ticks", 1, ticks},
     {"awaits", 3, awaits},
