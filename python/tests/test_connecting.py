@@ -222,3 +222,16 @@ def test_the_hub_gets_what_loads_packages_under_plug_and_play_and_no_other_optio
     assert _hub_environment(own) == {"A": "1", "NODE_OPTIONS": kept}
     assert _hub_environment({"A": "1", "NODE_OPTIONS": "--inspect"}) == {"A": "1"}
     assert _hub_environment({"A": "1"}) == {"A": "1"}
+
+
+def test_what_it_makes_is_its_users_whatever_the_umask(tmp_path):
+    path = str(tmp_path / "one" / "two" / "hub.sock")
+    program = (
+        "import os, sys; from cuda_ipc import _hub_socket, _locks\n"
+        "_hub_socket.prepare_folder(sys.argv[1])\n"
+        "os.close(_locks.open_own_file(sys.argv[1] + '.log'))"
+    )
+    command = [sys.executable, "-B", "-c", program, path]
+    subprocess.run(command, check=True, umask=0o777, env={"PYTHONPATH": SOURCE})
+    made = [tmp_path / "one", tmp_path / "one" / "two", pathlib.Path(f"{path}.log")]
+    assert [one.stat().st_mode & 0o777 for one in made] == [0o700, 0o700, 0o600]

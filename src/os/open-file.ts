@@ -81,6 +81,10 @@ export function openOwnFile(path: string, use: "own" | "own-append" = "own"): Ow
     const { mode, uid } = statFile(fd);
     const found = strangeness(Number(mode), Number(uid));
     if (found !== undefined) throw refusal(path, found);
+    // A umask such as 0777 takes bits of the owner, too. The next open would fail.
+    const isUsable = (Number(mode) & OWN_FILE_MODE) === OWN_FILE_MODE;
+    if (!isUsable && libc().fchmod(fd.number, OWN_FILE_MODE) < 0)
+      throw systemError(`set the mode of ${path}`, "fchmod");
     return fd;
   });
 }

@@ -13,6 +13,7 @@ import { fromNodeError } from "./system-error.js";
 
 /** Root can change everything anyway, so everybody trusts it. */
 export const ROOT = 0;
+const OWNER_ALONE = 0o700;
 
 /**
  * The socket's path: the argument, else `CUDA_IPC_SOCKET`, else `cuda-ipc/hub.sock` in
@@ -178,7 +179,9 @@ function modeWords(stats: Stats): string {
 function makeFolder(folder: string, socketPath: string, recursive: boolean): void {
   if (recursive && !existsSync(dirname(folder))) makeFolder(dirname(folder), socketPath, true);
   try {
-    mkdirSync(folder, { mode: 0o700 });
+    mkdirSync(folder, { mode: OWNER_ALONE });
+    // A umask such as 0777 takes bits of the owner, too.
+    if ((lstatSync(folder).mode & OWNER_ALONE) !== OWNER_ALONE) chmodSync(folder, OWNER_ALONE);
   } catch (error) {
     // Another process may have created it meanwhile. The caller checks it next.
     if (recursive && error instanceof Error && "code" in error && error.code === "EEXIST") return;

@@ -72,7 +72,7 @@ def prepare_folder(path: str) -> None:
     folder = os.path.dirname(path)
     if _look(folder) is None:
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            _make_folder(folder)
         except OSError as cause:
             raise system_error(f"make the folder {folder}", cause) from cause
     found = os.lstat(folder)
@@ -83,6 +83,18 @@ def prepare_folder(path: str) -> None:
         wrong = f"its mode is 0{stat.S_IMODE(found.st_mode):o}"
     if wrong is not None:
         raise _unsafe(folder, f"{wrong}; wanted a folder of user {os.geteuid()} with mode 0700")
+
+
+def _make_folder(folder: str) -> None:
+    if not os.path.exists(os.path.dirname(folder)):
+        _make_folder(os.path.dirname(folder))
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        return  # Another process has made it meanwhile. The caller checks it.
+    # A umask such as 0777 takes bits of the owner, too.
+    if os.lstat(folder).st_mode & 0o700 != 0o700:
+        os.chmod(folder, 0o700)
 
 
 def trusted_users(hub_uid: int | None) -> frozenset[int]:

@@ -27,6 +27,9 @@ def open_own_file(path: str, flags: int = os.O_RDWR) -> int:
         raise system_error(attempt, cause) from cause
     found = os.fstat(fd)
     if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+        # A umask such as 0777 takes bits of the owner, too. The next open would fail.
+        if found.st_mode & 0o600 != 0o600:
+            os.fchmod(fd, 0o600)
         return fd
     os.close(fd)
     raise CudaIpcError(

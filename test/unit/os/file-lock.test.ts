@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, statSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { tryLockFile } from "../../../src/os/file-lock.js";
@@ -27,6 +27,17 @@ describe("tryLockFile", () => {
     const lock = tryLockFile(path);
     assert.ok(lock !== undefined);
     lock.close();
+  });
+
+  it("makes a file that its user can open again, whatever the umask", () => {
+    using folder = new TestFolder();
+    const umask = process.umask(0o777);
+    try {
+      tryLockFile(folder.file("lock"))?.close();
+    } finally {
+      process.umask(umask);
+    }
+    assert.equal(statSync(folder.file("lock")).mode & 0o777, 0o600);
   });
 
   it("throws if the file cannot be created", () => {

@@ -109,20 +109,22 @@ describe("runtimeSocketPath", () => {
 describe("prepareRuntimeFolder", () => {
   checkLeaks();
 
-  it("creates a missing folder that is private to this user, whatever the umask", () => {
-    using folder = new TestFolder();
-    const socketPath = folder.file("one/two/hub.sock");
-    const umask = process.umask(0);
-    try {
-      assert.equal(checkRuntimeFolder(socketPath), false);
-      prepareRuntimeFolder(socketPath);
-    } finally {
-      process.umask(umask);
-    }
-    assert.ok(checkRuntimeFolder(socketPath));
-    assert.equal(statSync(folder.file("one/two")).mode & 0o777, 0o700);
-    assert.equal(statSync(folder.file("one")).mode & 0o777, 0o700);
-  });
+  for (const mask of [0, 0o777]) {
+    it(`creates a missing folder that only this user can use, with umask ${mask.toString(8)}`, () => {
+      using folder = new TestFolder();
+      const socketPath = folder.file("one/two/hub.sock");
+      const umask = process.umask(mask);
+      try {
+        assert.equal(checkRuntimeFolder(socketPath), false);
+        prepareRuntimeFolder(socketPath);
+      } finally {
+        process.umask(umask);
+      }
+      assert.ok(checkRuntimeFolder(socketPath));
+      assert.equal(statSync(folder.file("one/two")).mode & 0o777, 0o700);
+      assert.equal(statSync(folder.file("one")).mode & 0o777, 0o700);
+    });
+  }
 
   it("refuses a folder that others may read or write", () => {
     using folder = new TestFolder();
