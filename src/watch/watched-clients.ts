@@ -3,15 +3,24 @@ import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import type { HubLink } from "../client/connection/hub-link.js";
 import { userName } from "../os/accounts.js";
+import { CommandReader } from "../os/command-reader.js";
 import type { ClientStatus } from "../wire/messages.js";
-import { type ClientProcess, clientProcess } from "./client-process.js";
+import { languageOf } from "./client-language.js";
 import type { WatchedClient, WatchedObject } from "./snapshot.js";
 
 export class WatchedClients {
-  /** By session, because a session belongs to one process for ever. */
-  readonly #processes = new Map<number, ClientProcess>();
+  /** By session, because a session belongs to one process forever. */
+  #commands = new Map<number, string | undefined>();
+  readonly #reader: CommandReader;
+  /** A process did not answer. Then no look waits for command lines, which come when they come. */
+  #isSlow = false;
+  #learning: Promise<void> | undefined;
   readonly #users = new Map<number, string | undefined>();
   #clients: readonly ClientStatus[] = [];
+
+  constructor(reader: CommandReader = new CommandReader()) {
+    this.#reader = reader;
+  }
 
   /** Asks the hub for all clients but this one. @throws INVALID_MESSAGE */
   async update(link: HubLink, deadline: Deadline): Promise<void> {
@@ -21,17 +30,37 @@ export class WatchedClients {
     const isSameNamespace = own?.pid === process.pid;
     this.#clients = all.filter((client) => client !== own);
     const present = new Set(this.#clients.map(({ session }) => session));
-    for (const session of this.#processes.keys())
-      if (!present.has(session)) this.#processes.delete(session);
-    for (const { session, pid, program } of this.#clients) {
-      if (!this.#processes.has(session))
-        this.#processes.set(session, clientProcess(isSameNamespace ? pid : undefined, program));
-    }
+    for (const session of this.#commands.keys())
+      if (!present.has(session)) this.#commands.delete(session);
+    if (!isSameNamespace) return;
+    this.#learning ??= this.#learnCommands().finally(() => {
+      this.#learning = undefined;
+    });
+    if (!this.#isSlow) await this.#learning;
   }
 
   clear(): void {
     this.#clients = [];
-    this.#processes.clear();
+    // WHY a new one: a read that ends later must not add to it.
+    this.#commands = new Map();
+    this.#reader.giveUp();
+  }
+
+  /** Reads the command lines of new clients, until one does not answer. */
+  async #learnCommands(): Promise<void> {
+    const commands = this.#commands;
+    while (!this.#reader.isBusy) {
+      const unknown = this.#clients.filter(({ session }) => !commands.has(session));
+      if (unknown.length === 0) return;
+      const { texts, isLate } = await this.#reader.read(unknown.map(({ pid }) => pid));
+      for (const [index, text] of texts.entries()) {
+        const client = unknown[index];
+        if (client !== undefined) commands.set(client.session, text);
+      }
+      if (!isLate) continue;
+      this.#isSlow = true;
+      return;
+    }
   }
 
   /** The clients with the objects that each holds. */
@@ -47,8 +76,8 @@ export class WatchedClients {
     return this.#clients.map((client) => ({
       ...client,
       user: this.#user(client.uid),
-      command: this.#processes.get(client.session)?.command,
-      language: this.#processes.get(client.session)?.language,
+      command: this.#commands.get(client.session),
+      language: languageOf(client.program, this.#commands.get(client.session)),
       objects: [...(held.get(client.session) ?? [])],
     }));
   }

@@ -12,12 +12,12 @@ export interface FolderProcess {
   readonly command: string;
 }
 
-/** All but this process. */
-export function processesIn(folder: string): FolderProcess[] {
-  return readdirSync("/proc").flatMap((entry) => {
+/** All of this user but this process. */
+export function processesIn(folder: string, proc = "/proc"): FolderProcess[] {
+  return readdirSync(proc).flatMap((entry) => {
     const pid = Number(entry);
     if (!Number.isInteger(pid) || pid === process.pid) return [];
-    const command = commandOf(pid);
+    const command = commandOf(`${proc}/${pid}`);
     return command.includes(`${folder}/`) ? [{ pid, command }] : [];
   });
 }
@@ -33,9 +33,12 @@ export async function killProcessesIn(folder: string): Promise<void> {
 }
 
 /** Empty for a process that has ended, or of another user. */
-function commandOf(pid: number): string {
+function commandOf(folder: string): string {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+    // WHY first: another user can keep a read of the command line from ending (command-reader.ts).
+    const status = readFileSync(`${folder}/status`, "utf8");
+    if (Number(/^Uid:\t(\d+)/m.exec(status)?.[1]) !== process.getuid?.()) return "";
+    return readFileSync(`${folder}/cmdline`, "utf8").replaceAll("\0", " ");
   } catch {
     return "";
   }

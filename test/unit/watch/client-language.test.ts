@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { clientProcess, languageOf } from "../../../src/watch/client-process.js";
+import { languageOf } from "../../../src/watch/client-language.js";
 
 describe("languageOf", () => {
   const cases: readonly [string, string | undefined, string | undefined][] = [
@@ -18,17 +18,4 @@ describe("languageOf", () => {
     it(`finds ${language} for ${program}, run as ${command}`, () =>
       assert.equal(languageOf(program, command), language));
   }
-});
-
-describe("clientProcess", () => {
-  it("has the command line of a process", () => {
-    const { command, language } = clientProcess(process.pid, "test");
-    assert.ok(command?.includes("node"), command);
-    assert.equal(language, "JavaScript");
-  });
-
-  it("knows nothing of a process that is not there or not seen", () => {
-    assert.deepEqual(clientProcess(2 ** 22 + 1, "x"), { command: undefined, language: undefined });
-    assert.deepEqual(clientProcess(undefined, "x.py"), { command: undefined, language: "Python" });
-  });
 });
