@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import fcntl
 import os
 import random
 import signal
@@ -20,6 +21,7 @@ from cuda_ipc._descriptors import (
 from cuda_ipc._fds import Bell
 from cuda_ipc._group.messages import decode
 from cuda_ipc._layout import Refused, checked_layout, packed_layout
+from cuda_ipc._locks import is_locked, try_lock_file, unlock_file
 from cuda_ipc._memory import check_file, create_file
 from cuda_ipc._packets import parse_reply
 from cuda_ipc._service.envelope import REPLY, Envelope
@@ -297,3 +299,24 @@ def test_a_bell_rings_in_a_child_of_a_process_that_has_rung():
         assert os.eventfd_read(fd) == 2
     finally:
         os.close(fd)
+
+
+def test_a_look_at_the_lock_takes_no_lock_so_that_a_hub_can_start_meanwhile(tmp_path, monkeypatch):
+    path = str(tmp_path / "hub.sock.lock")
+    taken = []
+    flock = fcntl.flock
+
+    def counted(fd, operation):
+        taken.append(operation)
+        flock(fd, operation)
+
+    lock = try_lock_file(path)
+    assert lock is not None
+    monkeypatch.setattr(fcntl, "flock", counted)
+    assert is_locked(path)
+    monkeypatch.undo()
+    unlock_file(lock)
+    monkeypatch.setattr(fcntl, "flock", counted)
+    assert not is_locked(path)
+    assert not is_locked(f"{path}.none")
+    assert taken == []

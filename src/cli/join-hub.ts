@@ -2,7 +2,7 @@
 import { existsSync, statSync } from "node:fs";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { type ConnectOptions, connect, hubSocketPath } from "../client/connect.js";
-import { hubWithoutSocket } from "../client/connection/reach-hub.js";
+import { hubWithoutSocket, isStarting } from "../client/connection/reach-hub.js";
 import type { Hub } from "../client/hub.js";
 import type { Inspection } from "../client/hub-options.js";
 import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
@@ -109,6 +109,10 @@ export interface AbsentHub {
 export function describeAbsentHub(socket: string | undefined): AbsentHub {
   const path = hubSocketPath(socket);
   const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isSocket() !== false && isStarting(path)) {
+    const words = `no hub listens at ${path} yet, but one is starting; try again in a moment`;
+    return { words, startable: false };
+  }
   if (found === undefined) return { words: `no hub runs at ${path}`, startable: true };
   if (!found.isSocket()) return { words: `the file at ${path} is not a socket`, startable: false };
   return {

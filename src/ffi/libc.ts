@@ -53,6 +53,8 @@ export interface Libc {
   eventfd(initial: number, flags: number): number;
   eventfd_write(fd: number, value: number): number;
   fcntl(fd: number, command: number, argument: number): number;
+  /** `fcntl` for the commands that take a struct flock. */
+  fcntl_lock(fd: number, command: number, lock: Uint8Array): number;
   fstatfs(fd: number, facts: Uint8Array): number;
   flock(fd: number, operation: number): number;
   inotify_init1(flags: number): number;
@@ -155,6 +157,7 @@ function open(): Libc {
     eventfd: declare("eventfd", "int", ["uint", "int"]),
     eventfd_write: declare("eventfd_write", "int", ["int", "uint64"]),
     fcntl: declare("fcntl", "int", ["int", "int", "int"]),
+    fcntl_lock: declare("fcntl", "int", ["int", "int", "void*"]),
     fstatfs: declare("fstatfs", "int", ["int", "void*"]),
     flock: declare("flock", "int", ["int", "int"]),
     inotify_init1: declare("inotify_init1", "int", ["int"]),

@@ -1,6 +1,9 @@
 /**
  * A lock that the kernel releases when its holder dies (flock). It decides which of several
- * starting hubs runs.
+ * starting hubs runs. Its holder also takes a lock of the other kind (F_OFD_SETLK), because only
+ * that kind can be looked at without being taken: whoever takes a lock for a moment to look can
+ * keep another process from getting it.
+ * https://man7.org/linux/man-pages/man2/F_OFD_SETLK.2const.html
  */
 import { ftruncateSync } from "node:fs";
 import { lastErrno, libc } from "../ffi/libc.js";
@@ -13,6 +16,13 @@ const LOCK_SH = 1;
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 const LOCK_UN = 8;
+const F_OFD_GETLK = 36;
+const F_OFD_SETLK = 37;
+const F_RDLCK = 0;
+const F_WRLCK = 1;
+const F_UNLCK = 2;
+/** A struct flock: type 0:2, whence 2:2, start 8:8, length 16:8, pid 24:4. */
+const FLOCK_BYTES = 32;
 
 /**
  * True if this open file is the one at the path and has the lock. Takes the lock if it is free. The
@@ -27,14 +37,37 @@ export function isLocked(fd: OwnedFd, path: string): boolean {
  * another process may have a descriptor of it.
  */
 export function unlockFile(fd: OwnedFd): void {
+  markLock(fd, F_UNLCK);
   if (libc().flock(fd.number, LOCK_UN) < 0) throw systemError("unlock a file", "flock");
+}
+
+/** WHY no error: without the mark a look takes the lock for a moment, as `isHeld` says. */
+function markLock(fd: OwnedFd, type: number): void {
+  libc().fcntl_lock(fd.number, F_OFD_SETLK, wholeFile(type));
+}
+
+function wholeFile(type: number): Uint8Array {
+  const lock = new Uint8Array(new ArrayBuffer(FLOCK_BYTES));
+  lock[0] = type;
+  return lock;
+}
+
+/** Looks without taking the lock. Only a system without F_OFD_GETLK needs to take it. */
+function isHeld(fd: OwnedFd): boolean {
+  // Locks for reading are none of ours.
+  const lock = wholeFile(F_RDLCK);
+  if (libc().fcntl_lock(fd.number, F_OFD_GETLK, lock) === 0) return lock[0] !== F_UNLCK;
+  return libc().flock(fd.number, LOCK_SH | LOCK_NB) < 0 && lastErrno() === errnos.EAGAIN;
 }
 
 /**
  * True if this open file has the lock now. Takes it if it is free. The caller keeps the descriptor.
  */
 export function tryLock(fd: OwnedFd): boolean {
-  if (libc().flock(fd.number, LOCK_EX | LOCK_NB) === 0) return true;
+  if (libc().flock(fd.number, LOCK_EX | LOCK_NB) === 0) {
+    markLock(fd, F_WRLCK);
+    return true;
+  }
   const errno = lastErrno();
   if (errno === errnos.EAGAIN) return false;
   throw systemError("lock a file", "flock", errno);
@@ -93,8 +126,7 @@ export function lockHolder(path: string): LockHolder | undefined {
   try {
     const fd = openFile(path, "own-read");
     try {
-      if (libc().flock(fd.number, LOCK_SH | LOCK_NB) === 0 || lastErrno() !== errnos.EAGAIN)
-        return undefined;
+      if (!isHeld(fd)) return undefined;
       const bytes = new Uint8Array(PID_BYTES);
       const pid = Number.parseInt(
         Buffer.from(bytes.subarray(0, readFilePart(fd, bytes, 0))).toString(),

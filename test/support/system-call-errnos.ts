@@ -44,6 +44,7 @@ const byCall: Readonly<
   eventfd_write: [errno.EACCES],
   fstatfs: [errno.ENOMEM],
   flock: [errno.ENOLCK],
+  fcntl_lock: [errno.ENOLCK, errno.EINVAL],
   inotify_init1: NO_ROOM_FOR_FD,
   inotify_add_watch: [errno.ENOSPC, errno.ENOMEM],
   socket: [...NO_ROOM_FOR_FD, errno.ENOBUFS],

@@ -7,6 +7,7 @@ import fcntl
 import os
 import socket
 import stat
+import struct
 
 from ._protocol import LIMIT_SOCKET_PATH_BYTES
 from .errors import CudaIpcError, system_error
@@ -38,10 +39,15 @@ def open_own_file(path: str, flags: int = os.O_RDWR) -> int:
 
 
 def try_lock_file(path: str) -> int | None:
-    """Locks the file until the descriptor is closed. None if another process has the lock."""
+    """Locks the file until the descriptor is closed. None if another process has the lock.
+
+    The holder has two locks. Only the second kind can be looked at without being taken.
+    """
     fd = open_own_file(path)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
     except BlockingIOError:
         os.close(fd)
         return None
@@ -58,12 +64,27 @@ def is_locked(path: str) -> bool:
     except OSError:
         return False
     try:
+        # WHY not taken for a moment: that could keep a hub from starting.
+        found = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
+        return bool(struct.unpack_from("=h", found)[0] != fcntl.F_UNLCK)
+    except OSError:
+        return _cannot_share(fd)
+    finally:
+        os.close(fd)
+
+
+def _cannot_share(fd: int) -> bool:
+    """Takes the lock for a moment, on a system without F_OFD_GETLK."""
+    try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
-    finally:
-        os.close(fd)
     return False
+
+
+def _whole_file(kind: int) -> bytes:
+    """A struct flock: type, whence, start, length, pid."""
+    return struct.pack("=hh4xqqi4x", kind, os.SEEK_SET, 0, 0, 0)
 
 
 def listen_at(listener: socket.socket, path: str, backlog: int) -> None:
@@ -99,6 +120,8 @@ def listen_at(listener: socket.socket, path: str, backlog: int) -> None:
 def unlock_file(fd: int) -> None:
     """Unlocks the file and closes it. WHY both: a child of fork may have the descriptor, too."""
     try:
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_UNLCK))
         fcntl.flock(fd, fcntl.LOCK_UN)
     finally:
         os.close(fd)

@@ -8,6 +8,7 @@ import { CudaIpcError, hasCode, SystemError } from "../../base/errors.js";
 import { GrowingPause } from "../../base/pause.js";
 import { lockHolder, tryLockFile } from "../../os/file-lock.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
+import { processState } from "../../os/process-identity.js";
 import {
   checkCommonFolder,
   folderOwner,
@@ -205,9 +206,14 @@ export function isStarting(socketPath: string): boolean {
 export function hubWithoutSocket(socketPath: string): string | undefined {
   const holder = lockHolder(`${socketPath}.lock`);
   if (holder === undefined || existsSync(socketPath)) return undefined;
-  const found = `${holder.words} has the lock of a hub there, and there is no socket`;
-  const end = holder.pid === undefined ? "end that process" : `end it: kill -9 ${holder.pid}`;
-  const remedy = `If it makes none within a second, ${end}. The next hub has its names.`;
+  const state = holder.pid === undefined ? undefined : processState(holder.pid);
+  const found =
+    `${holder.words} has the lock of a hub there, and there is no socket yet` +
+    (state === undefined ? "" : `: it ${state}`);
+  const end = holder.pid === undefined ? "end that process" : `end it: kill ${holder.pid}`;
+  const remedy =
+    `It may be starting, so try again in a moment; ${socketPath}.log may say more. ` +
+    `If it never listens, ${end}. The next hub has its names.`;
   return `Cannot connect to a hub at ${socketPath}: ${found}. ${remedy}`;
 }
 
