@@ -5,12 +5,14 @@ import { beforeEach, describe, it } from "node:test";
 import { Worker } from "node:worker_threads";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
+import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
 import { Device } from "../../../src/gpu/device.js";
 import { DeviceBuffer } from "../../../src/gpu/memory/device-buffer.js";
 import { GrowingBuffer } from "../../../src/gpu/memory/growing-buffer.js";
 import { openFdCount } from "../../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { openShared } from "../../../src/peer/open-shared.js";
 import { share } from "../../../src/peer/share.js";
 import { Disposables } from "../../support/disposables.js";
@@ -259,6 +261,22 @@ describe("sharing without a hub", () => {
     assert.equal(statSync(path).mode & 0o777, 0o600);
     for (const one of shared) one.close();
     assert.equal(existsSync(path), false);
+  });
+
+  it("removes sockets of killed processes, and none that is just being made", () => {
+    // WHY this number: above the largest of any process, as one of another PID namespace.
+    const pid = 2 ** 22 + 1;
+    const stale = runtime.file(`peer-${pid}-aa.sock`);
+    SeqpacketListener.listen(stale).close();
+    const undo = interceptLibc((call) => {
+      if (call !== "listen") return undefined;
+      undo();
+      share(newArray()).close();
+      return undefined;
+    });
+    const listener = SeqpacketListener.listen(runtime.file(`peer-${pid}-bb.sock`));
+    assert.deepEqual(runtime.names(), [`peer-${pid}-bb.sock`]);
+    listener.close();
   });
 
   it("refuses malformed requests, and goes on serving others", async () => {
