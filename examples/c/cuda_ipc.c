@@ -3048,6 +3048,7 @@ int cuda_ipc_reader_next(cuda_ipc_reader *reader, cuda_ipc_message *message, int
       if (state == CUDA_IPC_WRITER_CLOSED) return 0;
       return fail(error, "PEER_GONE", "Cannot read \"%s\": its writer has died", ring->lease.name);
     }
+    if (state > CUDA_IPC_WRITER_AWAITED) return corrupt(reader, "state", error);
     int64_t now = now_us();
     if (spin_until == 0) spin_until = now + SPIN_US;
     if (now >= reader_deadline(reader)) {

@@ -355,6 +355,21 @@ def test_a_control_file_that_makes_no_sense_is_refused(hub):
             )
 
 
+@pytest.mark.parametrize("state", [5, 99, (1 << 31) - 1])
+def test_an_unknown_state_of_the_writer_is_refused(hub, state):
+    from cuda_ipc._ring_words import STATE
+
+    with hub.create_channel("stateless", "uint8", 8) as writer:
+        reader = hub.open_channel("stateless")
+        writer._parts.control.store32(STATE, state)
+        assert code(lambda: reader.next(LIMIT)) == "CHANNEL_CORRUPT"
+        writer._parts.control.store32(STATE, 1)
+        commit(writer, 0)
+        with reader.next(LIMIT) as message:
+            assert message.sequence == 0
+        reader.close()
+
+
 def test_asyncio_reads_and_writes_while_others_run(hub):
     async def scenario() -> list[int]:
         writer = hub.create_channel("async", "uint8", 4, slots=2)

@@ -20,6 +20,7 @@ from ._protocol import (
     READER_ATTACHED,
     READER_LEFT,
     READY_LINES,
+    WRITER_AWAITED,
 )
 from ._ring_message import Hold, Taken
 from ._ring_words import (
@@ -184,7 +185,11 @@ class ReaderSeat:
 
     @property
     def state(self) -> int:
-        return self._control.ints[STATE]
+        """Raises CHANNEL_CORRUPT: a reader would wait for ever in a state that nobody knows."""
+        state = self._control.ints[STATE]
+        if not 0 <= state <= WRITER_AWAITED:
+            self._refuse(f"its state is {state}, which is unknown")
+        return state
 
     def fall_asleep(self) -> None:
         """From here on the writer rings. Look at `has_next` and `state` again before the sleep."""

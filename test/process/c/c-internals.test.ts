@@ -149,6 +149,13 @@ describe("the parts of the client in C", { skip }, () => {
       assert.deepEqual(take(limit), [["CHANNEL_CORRUPT"]], String(limit));
   });
 
+  it("a reader refuses a state of the writer that nobody knows", () => {
+    const said = run(["states", String(META), "0", "1", "2", "3", "4", "5", "99"], []);
+    const codes = said.map((line) => (line as string[])[0]);
+    const known = ["TIMEOUT", "TIMEOUT", "end", "PEER_GONE", "TIMEOUT"];
+    assert.deepEqual(codes, [...known, "CHANNEL_CORRUPT", "CHANNEL_CORRUPT"]);
+  });
+
   describe("the start of a writer after another one", () => {
     /** The library and C go on from the same words. */
     function compare(rig: RingRig, reached: number): void {

@@ -7,6 +7,8 @@
  *   internals attaches SLOTS META FIRST FROM MODE   for each control file: where a reader begins
  *   internals takes SLOTS META LIMIT      what a lossy reader at position 0 takes of each control file,
  *                                         once that is its limit
+ *   internals states META STATE...        what a reader of an empty channel gets in each state, if it
+ *                                         does not wait
  *   internals loans MS                    how long a loan takes by this clock, if its reader gives
  *                                         the slot back late and its stream never does
  */
@@ -167,6 +169,21 @@ static void take_lines(int64_t slots, uint32_t meta_bytes_max, int64_t limit) {
   }
 }
 
+static void say_state(uint32_t meta_bytes_max, uint32_t state) {
+  cuda_ipc_error error = {"", ""};
+  cuda_ipc_message message;
+  struct cuda_ipc_control *control = calloc(1, 1 << 20);
+  uint8_t is_taken[1] = {0};
+  struct cuda_ipc_page page = {.lease = 1};
+  cuda_ipc_reader reader = {.page = &page, .is_taken = is_taken, .expected = -1,
+                            .ring = {.lease = {.lease = 1}, .slots = 1, .control = control}};
+  reader.ring.header_stride = header_stride_of(meta_bytes_max);
+  STORE(&control->state, state);
+  int taken = cuda_ipc_reader_next(&reader, &message, 0, &error);
+  printf("[\"%s\"]\n", taken == 0 ? "end" : error.code);
+  free(control);
+}
+
 static struct cuda_ipc_page *late_page;
 static long long released_at_us;
 
@@ -221,6 +238,8 @@ int main(int argc, char **argv) {
   else if (argc == 7 && strcmp(argv[1], "attaches") == 0)
     attach_lines(atoll(argv[2]), (uint32_t)atoi(argv[3]), atoll(argv[4]), argv[5],
                  strcmp(argv[6], "lossy") == 0);
+  else if (argc > 3 && strcmp(argv[1], "states") == 0)
+    for (int i = 3; i < argc; i++) say_state((uint32_t)atoi(argv[2]), (uint32_t)atoll(argv[i]));
   else if (argc == 5 && strcmp(argv[1], "takes") == 0)
     take_lines(atoll(argv[2]), (uint32_t)atoi(argv[3]), atoll(argv[4]));
   else if (argc == 3 && strcmp(argv[1], "loans") == 0) say_loan(atoll(argv[2]));
