@@ -137,6 +137,11 @@ export const limits = {
   channelLooksMax: 256,
   /** Channels whose words a watcher maps. */
   watchedChannelsMax: 4096,
+  /**
+   * Mappings of a watcher: one of each channel, and one of each seat. Linux lets a process have
+   * 65,530 (vm.max_map_count), and Node needs some.
+   */
+  watchedMappingsMax: 49_152,
   /** Objects with time series of their own; also channels, readers, services and programs. */
   metricsSeriesMax: 1000,
   /** The meta of one message of a channel. */

@@ -1,6 +1,7 @@
 /** How commands log in to NATS: by options of the bridge, which have variables of their own. */
 import { Option } from "commander";
 import type { NatsOptions } from "../bridge/names/nats-options.js";
+import { UsageError } from "./terminal/error-report.js";
 
 const BUCKET = "cuda-ipc";
 
@@ -10,7 +11,7 @@ export interface NatsSettings {
   readonly bucket: string;
   readonly domain?: string;
   readonly user?: string;
-  readonly token?: string;
+  readonly token?: string | undefined;
   readonly creds?: string;
   readonly nkey?: string;
   readonly tlsCa?: string;
@@ -51,7 +52,8 @@ export function natsLoginOptions(): readonly Option[] {
     new Option("--user <name>", "log in to NATS; the password is in CUDA_IPC_NATS_PASSWORD").env(
       user,
     ),
-    new Option("--token <token>", "log in to NATS").env(token),
+    // Refused by `natsOptions`, which says what to do instead.
+    new Option("--token <token>", `refused: set ${token}`).hideHelp(),
     new Option("--creds <file>", "log in to NATS with the JWT and seed in this file").env(creds),
     new Option("--nkey <file>", "log in to NATS with the nkey seed in this file").env(nkey),
     new Option("--tls-ca <file>", "the certificate authority of the NATS server").env(tlsCa),
@@ -60,12 +62,19 @@ export function natsLoginOptions(): readonly Option[] {
   ];
 }
 
-/** Undefined if no server is named. */
+/**
+ * Undefined if no server is named.
+ * @throws UsageError for a token among the arguments
+ */
 export function natsOptions(
   settings: NatsSettings,
   environment: Environment = process.env,
 ): NatsOptions | undefined {
-  const { nats, bucket, domain, user, token, creds, nkey, tlsCa, tlsCert, tlsKey } = settings;
+  const { nats, bucket, domain, user, creds, nkey, tlsCa, tlsCert, tlsKey } = settings;
+  if (settings.token !== undefined)
+    throw new UsageError(
+      `--token is refused, because others can read it. Give the token in ${variables.token}`,
+    );
   if (nats === undefined || nats === "") return undefined;
   return {
     url: nats,
@@ -73,9 +82,9 @@ export function natsOptions(
     // An empty variable is none.
     domain: domain === "" ? undefined : domain,
     user,
-    // WHY not an option: others can read the arguments of a process.
+    // WHY not options: others can read the arguments of a process.
     password: user === undefined ? undefined : environment.CUDA_IPC_NATS_PASSWORD,
-    token,
+    token: environment[variables.token],
     credsFile: creds,
     nkeyFile: nkey,
     caFile: tlsCa,
@@ -89,5 +98,6 @@ export function natsOptionsOfEnvironment(environment: Environment): NatsOptions 
   const settings = Object.fromEntries(
     Object.entries(variables).map(([name, variable]) => [name, environment[variable]]),
   ) as { readonly [Name in keyof NatsSettings]: string | undefined } as NatsSettings;
-  return natsOptions({ ...settings, bucket: settings.bucket ?? BUCKET }, environment);
+  const { bucket = BUCKET } = settings;
+  return natsOptions({ ...settings, token: undefined, bucket }, environment);
 }

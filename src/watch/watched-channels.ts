@@ -30,12 +30,7 @@ export class WatchedChannels {
     shared: Iterable<WatchedObject>,
     deadline: Deadline,
   ): Promise<void> {
-    const present = new Map<number, string>();
-    for (const { object, name, published, hasMemory, descriptor } of shared) {
-      if (descriptor.content.kind !== "channel" || !published || !hasMemory) continue;
-      present.set(object, name);
-      if (present.size === limits.watchedChannelsMax) break;
-    }
+    const present = watchable(shared);
     for (const [object, channel] of this.#channels) {
       if (present.has(object)) continue;
       this.#channels.delete(object);
@@ -85,4 +80,19 @@ export class WatchedChannels {
       if (error.code !== "NOT_FOUND") this.#channels.set(object, error.message);
     }
   }
+}
+
+/** The channels that are watched, by number: as many as a process can map. */
+export function watchable(
+  shared: Iterable<Pick<WatchedObject, "object" | "name" | "published" | "hasMemory" | "descriptor">>,
+): Map<number, string> {
+  const found = new Map<number, string>();
+  let mappings = 0;
+  for (const { object, name, published, hasMemory, descriptor } of shared) {
+    if (descriptor.content.kind !== "channel" || !published || !hasMemory) continue;
+    mappings += 1 + descriptor.content.readersMax;
+    if (mappings > limits.watchedMappingsMax || found.size === limits.watchedChannelsMax) break;
+    found.set(object, name);
+  }
+  return found;
 }

@@ -40,7 +40,7 @@ import {
   makeFolder,
 } from "./hub-start.js";
 import { logChanges } from "./log-changes.js";
-import { type FileWords, systemPorts } from "./system-ports.js";
+import { type FileWords, systemPorts, wallClockMs } from "./system-ports.js";
 
 type State = "serving" | "stopped" | "left";
 
@@ -313,7 +313,7 @@ function identityOf(socket: string, idleMs: number): HubIdentity {
     version: packageVersion(),
     instance: randomUUID(),
     pid: process.pid,
-    startedAtMs: Date.now(),
+    startedAtMs: wallClockMs(),
     socket,
     idleMs: Number.isFinite(idleMs) ? idleMs : null,
   };

@@ -51,7 +51,7 @@ export function systemPorts(words: FileWords, log: Log): SystemPorts {
     ringBell: (bell) => {
       attempt("ring a bell", () => ringBell(bell), log);
     },
-    now: () => Date.now(),
+    now: wallClockMs,
     monotonicMs: () => performance.now(),
   };
 }
@@ -99,6 +99,11 @@ export class FileWords {
   #wordsOf(fd: OwnedFd, byteLength: number, byteOffset = 0): UntrustedWords {
     return new UntrustedWords({ fd, byteOffset, byteLength }, this.#ownMemory);
   }
+}
+
+/** WHY not negative: schemas refuse it, and a machine without a clock may start before 1970. */
+export function wallClockMs(): number {
+  return Math.max(0, Date.now());
 }
 
 /** Logs errors and throws none: the caller may be in the middle of a change for other clients. */

@@ -97,8 +97,14 @@ describe("a bridge", { skip: isSkipped }, () => {
       /Another program made this bucket/,
     );
     assert.match(await failure(nats.url, "--creds", "/no/file"), /\/no\/file/);
-    other.startBridge(["--nats", closed.url, "--token", "secret"]);
-    await other.bridged();
+    assert.match(await failure(nats.url, "--token", "x"), /--token is refused.+NATS_TOKEN/);
+    process.env.CUDA_IPC_NATS_TOKEN = "secret";
+    try {
+      other.startBridge(["--nats", closed.url]);
+      await other.bridged();
+    } finally {
+      delete process.env.CUDA_IPC_NATS_TOKEN;
+    }
   });
 
   it("says which engine is missing, and how to get it", async () => {

@@ -1,6 +1,30 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { natsOptionsOfEnvironment } from "../../../src/cli/nats-settings.js";
+import { Command } from "commander";
+import {
+  type NatsSettings,
+  natsLoginOptions,
+  natsOptions,
+  natsOptionsOfEnvironment,
+} from "../../../src/cli/nats-settings.js";
+
+describe("the token of a bridge", () => {
+  const parsed = (...args: readonly string[]): NatsSettings => {
+    const command = new Command();
+    for (const option of natsLoginOptions()) command.addOption(option);
+    return { nats: "x", ...command.parse(args, { from: "user" }).opts() } as NatsSettings;
+  };
+
+  it("comes from the environment, and is refused among the arguments, which others can read", () => {
+    const environment = { CUDA_IPC_NATS_TOKEN: "secret" };
+    assert.equal(natsOptions(parsed(), environment)?.token, "secret");
+    assert.equal(natsOptions(parsed(), {})?.token, undefined);
+    assert.throws(() => natsOptions(parsed("--token", "secret"), environment), {
+      name: "UsageError",
+      message: "--token is refused, because others can read it. Give the token in CUDA_IPC_NATS_TOKEN",
+    });
+  });
+});
 
 describe("natsOptionsOfEnvironment", () => {
   it("has the server and the login that the variables name", () => {
