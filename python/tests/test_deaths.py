@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ from conftest import LIMIT, HubProcess, code, hub_of, until
 
 import cuda_ipc
 from cuda_ipc._deadline import Deadline
+from cuda_ipc._packets import _state_of
 
 WRITES = (
     "writer = hub.create_channel(sys.argv[2], 'uint8', 8, slots=16, when_writer_gone=sys.argv[3])\n"
@@ -446,3 +448,25 @@ def test_errors_of_limits_and_foreign_sockets_have_a_code_and_advice():
     assert big.code == "LIMIT_EXCEEDED" and "ulimit -f" in str(big)
     other = system_error("reach x", OSError(errno.EPROTOTYPE, ""))
     assert other.code == "WRONG_KIND" and "Another program" in str(other)
+
+
+def test_a_stopped_keeper_is_named_if_the_hub_has_ended():
+    process = HubProcess()
+    try:
+        with cuda_ipc.connect(process.socket) as hub:
+            until("a keeper runs", process.keepers)
+            (keeper,) = process.keepers()
+            pid = hub_of(process.socket)
+            os.kill(keeper, signal.SIGSTOP)
+            until("it stands still", lambda: _state_of(keeper) == "T")
+            os.kill(pid, signal.SIGKILL)
+            until("the hub has ended", lambda: _state_of(pid) is None)
+            words = rf"the last hub \(process {pid}\) has ended, and its keeper"
+            with pytest.raises(TimeoutError, match=words):
+                cuda_ipc.connect(process.socket, timeout=0.5)
+            with pytest.raises(TimeoutError, match=words):
+                hub.list(timeout=0.5)
+            os.kill(keeper, signal.SIGCONT)
+            assert hub.list() == []
+    finally:
+        process.end()

@@ -19,7 +19,7 @@ from ._connection import Connection, Keeper, Reply
 from ._deadline import Cancellation, Deadline
 from ._leases import HeldLease
 from ._link_thread import LinkThread
-from ._packets import ConnectionEnded
+from ._packets import ConnectionEnded, silent_keeper
 from ._protocol import DEFAULT_MS_GOODBYE
 from .errors import CudaIpcError
 
@@ -210,7 +210,7 @@ class Link(LinkThread):
                     deadline.check(
                         lambda: (
                             f"the connection to the hub at {self.path} ended, and no other was "
-                            f"made: {self._found}"
+                            f"made: {silent_keeper(self.path) or self._found}"
                         )
                     )
                     self._changed.wait(deadline.remaining)

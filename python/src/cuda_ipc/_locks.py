@@ -82,6 +82,20 @@ def _cannot_share(fd: int) -> bool:
     return False
 
 
+def lock_holder(path: str) -> int | None:
+    """Who signed the lock, if it is locked. None if that is unknown."""
+    if not is_locked(path):
+        return None
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return int(os.read(fd, 16).split()[0])
+        finally:
+            os.close(fd)
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def _whole_file(kind: int) -> bytes:
     """A struct flock: type, whence, start, length, pid."""
     return struct.pack("=hh4xqqi4x", kind, os.SEEK_SET, 0, 0, 0)

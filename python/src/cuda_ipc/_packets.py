@@ -129,14 +129,34 @@ class PacketSocket:
 
     def _silence(self, deadline: Deadline) -> str:
         where = "" if self.path in deadline.attempt else f"; the hub is at {self.path}"
-        try:
-            with open(f"/proc/{self.hub_pid}/stat") as file:
-                state = file.read().rpartition(")")[2].split()[0]
-        except (OSError, IndexError):
-            return f"the hub does not answer{where}"
-        is_stopped = state in ("T", "t")
-        what = "is stopped" if is_stopped else "runs"
+        state = _state_of(self.hub_pid)
+        if state is None:
+            return f"{silent_keeper(self.path) or 'the hub does not answer'}{where}"
+        what = "is stopped" if state in ("T", "t") else "runs"
         return f"the hub (process {self.hub_pid}) does not answer: it {what}{where}"
+
+
+def _state_of(pid: int) -> str | None:
+    """None if it has ended, or cannot be seen."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return None
+    return None if state in ("Z", "X") else state
+
+
+def silent_keeper(path: str) -> str | None:
+    """Says so if the hub has ended, and the keeper, which has its lock, starts no other one."""
+    from ._locks import lock_holder
+
+    pid = lock_holder(f"{path}.lock")
+    if pid is None or _state_of(pid) is not None:
+        return None
+    return (
+        f"the last hub (process {pid}) has ended, and its keeper, which has the lock, starts no "
+        "other one: look whether the keeper is stopped"
+    )
 
 
 def parse_reply(packet: bytes) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 import { type ErrorCode, isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { closeFds } from "../../os/foreign-fd.js";
+import { lockHolder } from "../../os/file-lock.js";
 import { processState } from "../../os/process-identity.js";
 import type { Packet } from "../../os/seqpacket.js";
 import { decodeReply } from "../../wire/codec.js";
@@ -50,6 +51,22 @@ export function hubSilence({ hubPid, socketPath }: SilentHub, op: Request["op"])
   // The errors of `connect` begin with it.
   const where = op === "hello" ? "" : `; the hub is at ${socketPath}`;
   // The number stays unsaid: the socket may be one that an earlier hub listened at.
-  if (state === undefined) return `the hub does not answer${where}`;
+  if (state === undefined) {
+    const keeper = hubPid === 0 ? undefined : silentKeeper(socketPath);
+    return `${keeper ?? "the hub does not answer"}${where}`;
+  }
   return `the hub (process ${hubPid}) does not answer: it ${state}${where}`;
+}
+
+/**
+ * Says that the keeper starts no hub, although the last one has ended. Undefined if the last hub
+ * runs, or is unknown. The keeper has its lock, which says which process it was.
+ */
+export function silentKeeper(socketPath: string): string | undefined {
+  const pid = lockHolder(`${socketPath}.lock`)?.pid;
+  if (pid === undefined || processState(pid) !== undefined) return undefined;
+  return (
+    `the last hub (process ${pid}) has ended, and its keeper, which has the lock, starts no other ` +
+    "one: look whether the keeper is stopped"
+  );
 }

@@ -8,7 +8,7 @@ import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { GrowingPause } from "../../base/pause.js";
 import { folderOwner, ownUid } from "../../os/runtime-folder.js";
 import type { HubConnection } from "./hub-connection.js";
-import { Farewell } from "./hub-reply.js";
+import { Farewell, silentKeeper } from "./hub-reply.js";
 import { KeepAlive } from "./keep-alive.js";
 import { type HubTarget, START_PATIENCE_MS, tryConnect, tryStart } from "./reach-hub.js";
 
@@ -81,7 +81,10 @@ export class Reconnection {
   /** Says in words why the search found no hub. */
   get found(): string {
     const isSilent = hasCode(this.#failure, "ABORTED");
-    return isSilent ? "what listens there does not answer" : wordsOf(this.#failure);
+    // Without a failure the attempt goes on, or nobody listens.
+    const mayBeKept = isSilent || this.#failure === undefined;
+    const keeper = mayBeKept ? silentKeeper(this.#target.socketPath) : undefined;
+    return keeper ?? (isSilent ? "what listens there does not answer" : wordsOf(this.#failure));
   }
 
   /** Marks the connection as useful: the next search has all of its time again. */

@@ -7,7 +7,7 @@ import { connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { stateOf } from "../../support/process-state.js";
+import { stateOf, untilStopped } from "../../support/process-state.js";
 import { keepersIn, killHub, TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { soon, until } from "../../support/until.js";
@@ -126,6 +126,28 @@ describe("a hub with a keeper", () => {
     for (const array of arrays) array.close();
     await killCurrent(hub);
     assert.equal((await hub.status()).objects, 600);
+  });
+
+  it("is named by clients if it is stopped while the hub ends", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    const keeper = await keeperOf(hub);
+    const { pid } = await hub.status();
+    process.kill(keeper, "SIGSTOP");
+    try {
+      await untilStopped(keeper);
+      process.kill(pid, "SIGKILL");
+      await until("the hub has ended", () => [undefined, "Z"].includes(stateOf(pid)));
+      const words = new RegExp(
+        `the last hub \\(process ${pid}\\) has ended, and its keeper, which has the lock, starts no other`,
+      );
+      const named = { code: "TIMEOUT", message: words };
+      await assert.rejects(hub.list({ timeoutMs: 500 }), named);
+      await assert.rejects(testHub.connect({ timeoutMs: 500 }), named);
+    } finally {
+      process.kill(keeper, "SIGCONT");
+    }
+    assert.notEqual(await next(hub, pid), pid);
   });
 
   it("names lost objects if hub and keeper die together, until the name is reused", async () => {
