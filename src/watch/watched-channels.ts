@@ -84,7 +84,9 @@ export class WatchedChannels {
 
 /** The channels that are watched, by number: as many as a process can map. */
 export function watchable(
-  shared: Iterable<Pick<WatchedObject, "object" | "name" | "published" | "hasMemory" | "descriptor">>,
+  shared: Iterable<
+    Pick<WatchedObject, "object" | "name" | "published" | "hasMemory" | "descriptor">
+  >,
 ): Map<number, string> {
   const found = new Map<number, string>();
   let mappings = 0;

@@ -1,8 +1,8 @@
 /** The answer of a hub, or the reason why it does not answer. */
 import { type ErrorCode, isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
-import { closeFds } from "../../os/foreign-fd.js";
 import { lockHolder } from "../../os/file-lock.js";
+import { closeFds } from "../../os/foreign-fd.js";
 import { processState } from "../../os/process-identity.js";
 import type { Packet } from "../../os/seqpacket.js";
 import { decodeReply } from "../../wire/codec.js";

@@ -21,7 +21,8 @@ describe("the token of a bridge", () => {
     assert.equal(natsOptions(parsed(), {})?.token, undefined);
     assert.throws(() => natsOptions(parsed("--token", "secret"), environment), {
       name: "UsageError",
-      message: "--token is refused, because others can read it. Give the token in CUDA_IPC_NATS_TOKEN",
+      message:
+        "--token is refused, because others can read it. Give the token in CUDA_IPC_NATS_TOKEN",
     });
   });
 });

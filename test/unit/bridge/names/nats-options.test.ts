@@ -40,7 +40,11 @@ describe("connectionOptions", () => {
     const refused: readonly (readonly [string, RegExp, RegExp])[] = [
       ["wss://10.0.0.1", /at wss:\/\/10\.0\.0\.1: the scheme is wss:\/\/, wanted nats/, /--nats/],
       ["nats://me:secret@10.0.0.1", /at nats:\/\/10\.0\.0\.1: a URL may have no login$/, /--user/],
-      ["nats://one,secret@two", /at nats:\/\/one,two: a URL may have no login$/, /CUDA_IPC_NATS_TOKEN/],
+      [
+        "nats://one,secret@two",
+        /at nats:\/\/one,two: a URL may have no login$/,
+        /CUDA_IPC_NATS_TOKEN/,
+      ],
     ];
     for (const [url, message, remedy] of refused)
       assert.throws(() => connectionOptions(transport, { url, bucket: "b" }, "test"), {
