@@ -30,7 +30,6 @@
 #define LOOKS_AT_SLOT 32  /* how often a reader looks at its slot before it looks at the channel */
 #define ROW_ALIGNMENT 256
 #define TAKEN_AT_A_TIME (16 << 20)
-#define LOOKS_MAX 10000  /* at words that another process may change all the time */
 
 /* ---- errors and time ---- */
 
@@ -2457,7 +2456,9 @@ static bool reserve(cuda_ipc_writer *writer, bool *by_stream) {
   bool found = false;
   if (writer->next < writer->may_write && (writer->reserved || !writer->any_claim))
     return writer->reserved = true;
-  for (int64_t i = 0; i <= writer->ring.slots; i++) {
+  /* As many slots as can be held, and some more: readers may claim others meanwhile. */
+  int64_t most = CUDA_IPC_CLAIMS * (int64_t)writer->ring.readers_max + CUDA_IPC_LOOKS_MAX;
+  for (int64_t i = 0; i <= writer->ring.slots && i <= most; i++) {
     if (writer->next >= writer->may_write && !widen(writer)) break;
     int64_t slot = slot_of(&writer->ring, writer->next);
     if ((found = !writer->any_claim || !is_held(writer, slot, by_stream))) break;
@@ -2487,9 +2488,9 @@ static int wait_for_streams(cuda_ipc_writer *writer) {
     if (wanted > seat->gpu_released) wanted = seat->gpu_released;
     if (!seat->attached || seat->lossy || wanted <= 0) continue;
     const struct cuda_ipc_line *done = (const struct cuda_ipc_line *)seat->page->done;
-    while (LOAD(&done->value) < wanted)
-      if (wait_for_line(writer->ring.lease.hub, done, wanted, writer_deadline(writer)) == 0)
-        return -1;
+    if (LOAD(&done->value) < wanted &&
+        wait_for_line(writer->ring.lease.hub, done, wanted, writer_deadline(writer)) == 0)
+      return -1;
   }
   return 0;
 }
@@ -2664,7 +2665,7 @@ struct cuda_ipc_reader {
   struct cuda_ipc_page *page;
   int bell;
   uint32_t seat, rung, asleep;
-  bool lossy;
+  bool lossy, is_outrun; /* the writer had moved on at each look of the last take */
   int64_t next, expected; /* sequence; -1: any */
   int64_t missed, told_missed, received;
   int64_t held_from; /* the smallest position that is held, or `next` */
@@ -2719,14 +2720,15 @@ static bool is_message(const cuda_ipc_reader *reader, int64_t position) {
   return (int64_t)LOAD(&header_of(ring, slot_of(ring, position))->generation) == position + 1;
 }
 
-/* Lossy: the sequence of the next message from p on; -1 if it is not known, -2 if p has gone. */
-static int64_t sequence_at(const cuda_ipc_reader *reader, int64_t p) {
+/* Lossy: the sequence of the next message from p on; -1 if it is not known, also because the writer
+ * was faster until no header was left to look at; -2 if p has gone. */
+static int64_t sequence_at(const cuda_ipc_reader *reader, int64_t p, int64_t *headers_left) {
   const struct ring *ring = &reader->ring;
   if (p == ring->first_position) return 0;
-  for (int look = 0; look < LOOKS_MAX; look++) {
+  while ((*headers_left)-- > 0) {
     int64_t published = (int64_t)LOAD(&ring->control->published), found = -1, sequence = 0;
     int64_t end = published < p + ring->slots ? published : p + ring->slots;
-    for (int64_t a = p; a < end && found < 0; a++)
+    for (int64_t a = p; a < end && found < 0 && (*headers_left)-- > 0; a++)
       if (is_message(reader, a)) {
         found = a;
         sequence = (int64_t)LOAD(&header_of(ring, slot_of(ring, a))->sequence);
@@ -2734,7 +2736,7 @@ static int64_t sequence_at(const cuda_ipc_reader *reader, int64_t p) {
     /* Not from the oldest alone: a writer that lowers its limit would make this take for ever. */
     int64_t first = oldest(reader);
     if (first < p - ring->slots) first = p - ring->slots;
-    for (int64_t a = p - 1; a >= first && a >= 0 && found < 0; a--)
+    for (int64_t a = p - 1; a >= first && a >= 0 && found < 0 && (*headers_left)-- > 0; a--)
       if (is_message(reader, a)) {
         found = a;
         sequence = (int64_t)LOAD(&header_of(ring, slot_of(ring, a))->sequence) + 1;
@@ -2780,6 +2782,8 @@ static int attach(cuda_ipc_reader *reader, const char *from, cuda_ipc_error *err
   /* The second look: the writer may have gone on before it could see this reader. */
   bool moved = false;
   int looks = 0;
+  /* If nearly all positions were passed over, the header that tells is two rings away. */
+  int64_t headers_left = 2 * reader->ring.slots + CUDA_IPC_LOOKS_MAX;
   x = oldest(reader);
   do {
     if (p < x) {
@@ -2788,10 +2792,13 @@ static int attach(cuda_ipc_reader *reader, const char *from, cuda_ipc_error *err
       STORE(&page->done[0], p);
       STORE(&page->released, (uint64_t)p);
     }
-    reader->expected = reader->lossy ? sequence_at(reader, p) : -1;
+    reader->expected = reader->lossy ? sequence_at(reader, p, &headers_left) : -1;
     x = oldest(reader);
-    if (x < 0 || ++looks == LOOKS_MAX) return corrupt(reader, "limit", error);
-  } while (p < x);
+    /* The writer waits for a reader that is not lossy. A lossy one may begin behind: its first claim
+     * finds where the writer is. */
+    if (x < 0 || (++looks == CUDA_IPC_LOOKS_MAX && p < x && !reader->lossy))
+      return corrupt(reader, "limit", error);
+  } while (p < x && looks < CUDA_IPC_LOOKS_MAX);
   if (moved) wake_writer(reader);
   reader->next = reader->held_from = p;
   return 0;
@@ -2932,19 +2939,22 @@ static int claim(cuda_ipc_reader *reader, cuda_ipc_error *error) {
   return -1;
 }
 
+static int check_expelled(cuda_ipc_reader *reader, cuda_ipc_error *error) {
+  const struct ring *ring = &reader->ring;
+  bool is_expelled = LOAD(&ring->control->expelled[reader->seat]) == (uint64_t)ring->lease.lease;
+  return is_expelled ? corrupt(reader, "page", error) : NOTHING;
+}
+
 /* "Take a message": TAKEN, NOTHING or -1. Waits for the writer's stream, if it has to finish it. */
 static int take(cuda_ipc_reader *reader, cuda_ipc_message *message, cuda_ipc_error *error) {
   const struct ring *ring = &reader->ring;
-  for (;;) {
+  reader->is_outrun = false;
+  for (int looks = 0; looks < CUDA_IPC_LOOKS_MAX; looks++) {
     int64_t slot = slot_of(ring, reader->next), wanted = reader->next + 1;
     struct cuda_ipc_header *header = header_of(ring, slot);
     int64_t generation = (int64_t)LOAD(&header->generation);
     int64_t passed = (int64_t)LOAD(&header->passed_over);
-    if (generation < wanted && passed < wanted) {
-      if (LOAD(&ring->control->expelled[reader->seat]) == (uint64_t)ring->lease.lease)
-        return corrupt(reader, "page", error);
-      return NOTHING;
-    }
+    if (generation < wanted && passed < wanted) return check_expelled(reader, error);
     int c = -1;
     if (!reader->lossy) {
       if (reader->is_taken[slot])
@@ -3004,6 +3014,8 @@ static int take(cuda_ipc_reader *reader, cuda_ipc_message *message, cuda_ipc_err
     reader->next += 1;
     give_back(reader);
   }
+  reader->is_outrun = true;
+  return check_expelled(reader, error);
 }
 
 /* At the end of the channel: what was overwritten after the last message. */
@@ -3059,8 +3071,9 @@ int cuda_ipc_reader_next(cuda_ipc_reader *reader, cuda_ipc_message *message, int
                     "Cannot read \"%s\" within %lld ms: no slot is free, and this process itself "
                     "(process %d) holds %d of its messages that are not released",
                     ring->lease.name, (long long)timeout_ms, (int)getpid(), held);
-      return fail(error, "TIMEOUT", "Cannot read \"%s\" within %lld ms: no message came",
-                  ring->lease.name, (long long)timeout_ms);
+      return fail(error, "TIMEOUT", "Cannot read \"%s\" within %lld ms: %s", ring->lease.name,
+                  (long long)timeout_ms, reader->is_outrun
+                      ? "its writer never stops changing its words" : "no message came");
     }
     if (now < spin_until) {
       relax();

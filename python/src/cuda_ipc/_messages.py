@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._channel_parts import ReaderParts, given_streams
 from ._closing import ClosingAwaited
 from ._data import let_go
+from ._protocol import LIMIT_CHANNEL_LOOKS
 from ._ring_message import Taken
 from ._ring_reader import RingReader
 from ._waiting import to_its_end
@@ -97,6 +98,7 @@ class Messages(ClosingAwaited):
     def try_next(self) -> Message | None:
         """The next message, or None if it is not there yet.
 
+        Also None if the writer was faster at each of 256 looks: call it again later.
         Raises CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if a lossy reader holds
         too many messages.
         """
@@ -122,6 +124,7 @@ class Messages(ClosingAwaited):
             if self._streams is not None:
                 self._streams.look()
             taken = self._coming = self._pending
+            lost_from: int | None = None
             while True:
                 if taken is None:
                     taken = self._coming = self._ring.try_take()
@@ -131,7 +134,12 @@ class Messages(ClosingAwaited):
                     is_ready = self._ring.readiness(taken)
                     if is_ready is None:  # its writer died before the data were there
                         self._ring.lose(taken)
+                        position = taken.position
                         taken = self._coming = self._pending = None
+                        if lost_from is None:
+                            lost_from = position
+                        elif position - lost_from >= LIMIT_CHANNEL_LOOKS:
+                            return None
                         continue
                     if is_ready:
                         taken.came = True

@@ -15,6 +15,7 @@ from ._protocol import (
     FLAG_SHAPED,
     HEADER_META,
     HEADER_SEQUENCE,
+    LIMIT_CHANNEL_LOOKS,
     RANK_MAX,
 )
 from ._ring_message import Hold, Taken, held_here
@@ -40,16 +41,17 @@ class RingReader(ReaderSeat):
     """A reader that takes messages and gives their slots back."""
 
     def try_take(self) -> Taken | None:
-        """The next message, held until `release`. None if it is not there yet."""
+        """The next message, held until `release`. None if it is not there yet, or `is_outrun`."""
         start, received = self._next, self.received
         longs = self._control.longs
         try:
-            while True:
+            for _ in range(LIMIT_CHANNEL_LOOKS):
                 position = self._next
                 at = self._at
                 generation = longs[at]
                 if generation <= position and longs[at + H_PASSED_OVER] <= position:
                     self.check_expelled()
+                    self.is_outrun = False
                     return None
                 claim = -1
                 if self.lossy:
@@ -71,6 +73,9 @@ class RingReader(ReaderSeat):
                 else:
                     self._check_passed_over(position, generation, longs[at + H_PASSED_OVER])
                     self._pass_over(claim)
+            self.check_expelled()
+            self.is_outrun = True
+            return None
         except BaseException:
             self._undo(start, received)
             raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
 
 from ._descriptors import ChannelFacts
 from ._fds import Bell
@@ -14,6 +15,7 @@ from ._layout import INTEGER_MAX
 from ._protocol import (
     CLAIMS,
     FLAG_LOST,
+    LIMIT_CHANNEL_LOOKS,
     MODE_LOSSY,
     MODE_WAITED_FOR,
     POISON,
@@ -77,6 +79,8 @@ class ReaderSeat:
         self._stride = facts.header_stride // 8
         self._end = HEADERS + self._slots * self._stride
         self._held: deque[Hold] = deque()
+        #: The last `try_take` gave up, because the writer had moved on at each look.
+        self.is_outrun = False
         # The sequence of the next message if none is lost, where that is known.
         self._sequence: int | None = None
         self._gap = 0
@@ -98,9 +102,12 @@ class ReaderSeat:
         page.store(P_DONE, position)
         page.store(P_RELEASED, position)
         page.store32(P_STATE, READER_ATTACHED)
+        # WHY two rings: if nearly all positions were passed over, the header that tells is that far
+        # away.
+        self._headers_left = 2 * self._slots + LIMIT_CHANNEL_LOOKS
         # SYNC: the second look. The writer stores `limit` and then looks at the pages again.
         oldest = self._oldest()
-        while True:
+        for _ in range(LIMIT_CHANNEL_LOOKS):
             if position < oldest:
                 position = oldest
                 page.store(P_DONE, position)
@@ -110,6 +117,13 @@ class ReaderSeat:
             oldest = self._oldest()
             if position >= oldest:
                 break
+        else:
+            # A lossy reader may begin behind: its first claim finds where the writer is.
+            if not self.lossy:
+                self._refuse(
+                    f"its limit rose at each of {LIMIT_CHANNEL_LOOKS} looks, although the writer "
+                    "waits for this reader"
+                )
         if position != begin:
             self._wake_writer()
         # It may be ahead of the position: a bridge counts what it missed on the other machine.
@@ -142,10 +156,14 @@ class ReaderSeat:
         return oldest
 
     def _sequence_from(self, position: int) -> int | None:
-        """The sequence of the first message from a position on; None if no header says it."""
+        """The sequence of the first message from a position on.
+
+        None if no header says it, or if the writer was faster until none is left to look at.
+        """
         if position == self._first:
             return 0
-        while True:
+        while self._headers_left > 0:
+            self._headers_left -= 1
             published = self._control.longs[PUBLISHED]
             found = self._nearest(position, self._oldest(), published)
             oldest = self._oldest()
@@ -156,16 +174,19 @@ class ReaderSeat:
                     return None
             elif found[0] >= oldest:
                 return found[1]
+        return None
 
     def _nearest(self, position: int, oldest: int, published: int) -> tuple[int, int] | None:
         longs = self._control.longs
-        for at in range(position, min(published, position + self._slots)):
-            if longs[self._header(at)] == at + 1:
-                return at, longs[self._header(at) + H_SEQUENCE]
+        ahead = range(position, min(published, position + self._slots))
         # WHY not from `oldest` alone: a writer that lowers its limit would make this take for ever.
-        for at in range(position - 1, max(oldest, position - self._slots) - 1, -1):
+        behind = range(position - 1, max(oldest, position - self._slots) - 1, -1)
+        for at in chain(ahead, behind):
+            if self._headers_left <= 0:
+                break
+            self._headers_left -= 1
             if longs[self._header(at)] == at + 1:
-                return at, longs[self._header(at) + H_SEQUENCE] + 1
+                return at, longs[self._header(at) + H_SEQUENCE] + (at < position)
         return None
 
     @property

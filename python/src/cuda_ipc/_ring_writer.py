@@ -119,7 +119,9 @@ class RingWriter:
         return self._is_reserved
 
     def _find_free(self) -> bool:
-        for n in range(self.slots + 1):
+        # As many slots as can be held, and some more: readers may claim others meanwhile.
+        most = p.CLAIMS * len(self._seats) + p.LIMIT_CHANNEL_LOOKS
+        for n in range(min(self.slots, most) + 1):
             if self.position >= self._may_write and not self._extend():
                 return False
             if not self._is_held(self.slot):

@@ -11,7 +11,7 @@ from ._choices import DTypeName, Start
 from ._closing import ClosingAsync
 from ._deadline import Deadline
 from ._messages import Messages
-from ._protocol import WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
+from ._protocol import LIMIT_CHANNEL_LOOKS, WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
 from ._ring_message import held_here
 from ._ring_words import SEQUENCE
 from ._waiting import Spin, async_close, gpu_pauses, hear, hear_async
@@ -284,6 +284,11 @@ class ChannelReader(Messages, ClosingAsync):
         held = self._ring.held_up_by_program
         if held > 0:
             return f"no slot is free: {held_here(held, 'message', 'messages')}"
+        if self._ring.is_outrun:
+            return (
+                "its writer never stops changing its words: "
+                f"{LIMIT_CHANNEL_LOOKS} looks found no message"
+            )
         if self._ring.state == WRITER_AWAITED:
             return "its writer is gone, and no other one has come yet"
         count = self._parts.control.longs[SEQUENCE]

@@ -19,7 +19,7 @@ const META = 64;
 describe("the parts of the client in C", { skip }, () => {
   let program: string;
   before(() => {
-    program = new CPrograms().internals();
+    program = new CPrograms().including("internals.c");
   });
 
   function run(args: readonly string[], inputs: readonly Uint8Array[]): unknown[] {

@@ -48,8 +48,8 @@ export class CPrograms {
   }
 
   /** The path of a program that includes the client's source. */
-  internals(): string {
-    return this.#compiled([`${ACTORS}/internals.c`]);
+  including(actor: "internals.c" | "restless.c"): string {
+    return this.#compiled([`${ACTORS}/${actor}`]);
   }
 
   /** Runs the peer of these tests. */

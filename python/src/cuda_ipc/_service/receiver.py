@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .._fds import new_bell, new_epoll
-from .._protocol import WRITER_CLOSED, WRITER_GONE
+from .._protocol import LIMIT_CHANNEL_LOOKS, WRITER_CLOSED, WRITER_GONE
 from ..channel_message import Message
 from ..errors import CudaIpcError
 
@@ -47,8 +47,10 @@ class Inbox:
         self._has_ended = False
 
     def receive(self) -> None:
-        """Passes on all messages that are there. Ends the inbox if no other can come."""
-        while not self._has_ended:
+        """Passes on the messages that are there. Ends the inbox if no other can come."""
+        for _ in range(LIMIT_CHANNEL_LOOKS):
+            if self._has_ended:
+                return
             try:
                 message = self._next()
             except CudaIpcError as wrong:
@@ -60,6 +62,13 @@ class Inbox:
                 self._on_message(message)
             except CudaIpcError as wrong:
                 self._end(wrong)
+        with self._lock:
+            if not (self._has_ended or self.reader.closed):
+                self._continue_later()
+
+    def _continue_later(self) -> None:
+        """Other inboxes get their turn even if messages never end."""
+        self.reader._parts.bell.ring()
 
     def stop(self) -> None:
         """Call it before the reader is closed, with the lock held."""
@@ -72,7 +81,7 @@ class Inbox:
             reader, ring = self.reader, self.reader._ring
             ring.wake_up()
             reader._parts.bell.silence()
-            while True:
+            for _ in range(LIMIT_CHANNEL_LOOKS):
                 message = reader.try_next()
                 self.is_pending = reader._pending is not None
                 if message is not None or self.is_pending:
@@ -84,11 +93,17 @@ class Inbox:
                     raise CudaIpcError(
                         "HUB_GONE", f'Cannot read channel "{reader.name}": the hub has lost it'
                     )
+                if ring.is_outrun:
+                    self._continue_later()
+                    return None
                 ring.fall_asleep()
                 # SYNC: looks again after the store. The writer stores its news before it looks.
                 if not ring.has_next and ring.state not in (WRITER_CLOSED, WRITER_GONE):
                     return None
                 ring.wake_up()
+            else:
+                self._continue_later()
+                return None
         self._end(None)
         return None
 
