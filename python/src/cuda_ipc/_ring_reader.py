@@ -45,7 +45,9 @@ class RingReader(ReaderSeat):
         start, received = self._next, self.received
         longs = self._control.longs
         try:
-            for _ in range(LIMIT_CHANNEL_LOOKS):
+            # WHY counted where it looks again: a message at the first look costs nothing more.
+            looks = 0
+            while True:
                 position = self._next
                 at = self._at
                 generation = longs[at]
@@ -60,7 +62,10 @@ class RingReader(ReaderSeat):
                         return None
                     claim = self._claim(position, free)
                     if claim < 0:
-                        continue
+                        looks += 1
+                        if looks < LIMIT_CHANNEL_LOOKS:
+                            continue
+                        break
                 elif generation <= position:
                     # It was passed over, or the message came between the two looks.
                     generation = longs[at]
@@ -73,6 +78,9 @@ class RingReader(ReaderSeat):
                 else:
                     self._check_passed_over(position, generation, longs[at + H_PASSED_OVER])
                     self._pass_over(claim)
+                looks += 1
+                if looks >= LIMIT_CHANNEL_LOOKS:
+                    break
             self.check_expelled()
             self.is_outrun = True
             return None

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Between looks at what nobody rings for: a stream of another process that is still at work.
 _LOOK_AGAIN_S = 1e-3
+#: WHY made once: making a range takes as long as a look.
+_LOOKS = range(LIMIT_CHANNEL_LOOKS)
 #: `epoll` takes at most 2**31 milliseconds, and a client may set any deadline.
 _LONGEST_SLEEP_S = 86400.0
 
@@ -48,7 +50,7 @@ class Inbox:
 
     def receive(self) -> None:
         """Passes on the messages that are there. Ends the inbox if no other can come."""
-        for _ in range(LIMIT_CHANNEL_LOOKS):
+        for _ in _LOOKS:
             if self._has_ended:
                 return
             try:
@@ -81,7 +83,7 @@ class Inbox:
             reader, ring = self.reader, self.reader._ring
             ring.wake_up()
             reader._parts.bell.silence()
-            for _ in range(LIMIT_CHANNEL_LOOKS):
+            for _ in _LOOKS:
                 message = reader.try_next()
                 self.is_pending = reader._pending is not None
                 if message is not None or self.is_pending:
