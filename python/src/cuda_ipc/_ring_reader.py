@@ -25,7 +25,6 @@ from ._ring_words import (
     H_SHAPE,
     HEADER,
     HEADERS,
-    LIMIT,
     P_CLAIMS,
     P_DONE,
     P_GPU_RELEASED,
@@ -101,16 +100,6 @@ class RingReader(ReaderSeat):
             for claim in range(P_CLAIMS, P_CLAIMS + CLAIMS):
                 if page.longs[claim] > self._next:
                     page.store(claim, 0)
-
-    def _check_passed_over(self, position: int, generation: int, passed_over: int) -> None:
-        if passed_over == position + 1:
-            return
-        # A lap later the writer goes past a slot that is claimed here.
-        if self.lossy and passed_over > position and position < self._control.longs[LIMIT]:
-            return
-        self._refuse(
-            f"generation {generation} and passed over {passed_over} at position {position}"
-        )
 
     def _claim(self, position: int, claim: int) -> int:
         """Claims the position. If the writer was faster, goes on from where it is; then -1."""

@@ -196,6 +196,16 @@ class ReaderSeat:
         at = self._at
         return longs[at] > self._next or longs[at + H_PASSED_OVER] > self._next
 
+    def _check_passed_over(self, position: int, generation: int, passed_over: int) -> None:
+        if passed_over == position + 1:
+            return
+        # A lap later the writer goes past a slot that is claimed here.
+        if self.lossy and passed_over > position and position < self._control.longs[LIMIT]:
+            return
+        self._refuse(
+            f"generation {generation} and passed over {passed_over} at position {position}"
+        )
+
     # ------------------------------------------------ waking and sleeping
 
     def _wake_writer(self) -> None:
