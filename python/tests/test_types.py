@@ -41,6 +41,24 @@ hub.connect_service("s", policy="fail", machine="any")
 hub.connect_service("s", policy="retries")  # wrong
 hub.connect_service("s", machine="all")  # wrong
 hub.open("a", timeoutMs=5)  # wrong
+hub.create("a", "int8", 1, sharing={"with": "group", "access": "read-write", "machines": True})
+hub.create("a", "int8", 1, sharing={"wiht": "group"})  # wrong
+hub.create("a", "int8", 1, sharing={"with": "everybody"})  # wrong
+hub.put("a", b"abc", sharing={"with": "all", "access": "write"})  # wrong
+hub.share("a", b"abc", sharing={"with": "all", "machines": "yes"})  # wrong
+hub.create_bundle("b", {"w": ("int8", 2)}, sharing={"group": True})  # wrong
+hub.create_channel("c", "int8", 1, sharing={"access": "copy"})  # wrong
+hub.create_timeline("t", sharing={"with": "group"})
+hub.create_timeline("t", sharing={"with": "group", "access": "read-write"})  # wrong
+hub.serve("s", lambda request, reply: None, request=("int8", 1), sharing={"with": "al"})  # wrong
+hub.connect_service("s", sharing={"users": [1]})  # wrong
+hub.serve("s", lambda request, reply: {"meta": 1}, request=("int8", 1))
+hub.serve("s", lambda request, reply: {"mta": 1}, request=("int8", 1))  # wrong
+hub.inspect("a")[1][0].access == "write"  # wrong
+hub.inspect("a")[1][0].role == "creator"  # wrong
+cuda_ipc.torch.empty(3, device=1.5)  # wrong
+everybody: cuda_ipc.Sharing = {"with": "all"}
+hub.create("a", "int8", 1, sharing=everybody)
 cuda_ipc.torch.load_file("m", access="write")  # wrong
 cuda_ipc.numpy.load_file("m", access="write")  # wrong
 cuda_ipc.interop.open_handle(b"", "int9", 1)  # wrong

@@ -15,6 +15,7 @@ from ._version import VERSION as __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import interop, jax, numpy, torch
+    from ._choices import Sharing
     from ._dtypes import dtypes
     from ._hub_socket import hub_socket_path
     from ._service.client import ServiceClient
@@ -62,6 +63,7 @@ _MODULE_OF = {
     "SharedArray": "shared",
     "SharedBundle": "shared",
     "SharedTensor": "_sharing",
+    "Sharing": "_choices",
     "Slot": "channel_slot",
     "SlotToFill": "_service.messages",
     "Timeline": "timelines",
@@ -98,6 +100,7 @@ __all__ = [
     "SharedArray",
     "SharedBundle",
     "SharedTensor",
+    "Sharing",
     "Slot",
     "SlotToFill",
     "Timeline",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 
 #: How memory is opened. With "copy", what is written stays in this process.
 Access = Literal["read", "read-write", "copy"]
@@ -15,6 +15,21 @@ WhenWriterGone = Literal["end", "wait"]
 Policy = Literal["retry", "fail"]
 Machine = Literal["here", "any"]
 Kind = Literal["array", "bundle", "timeline", "channel"]
+#: Who may open an object beside the user of its creator: with which access, and from where.
+Sharing = TypedDict(
+    "Sharing",
+    {
+        "with": Literal["private", "group", "all"],
+        "access": Literal["read", "read-write"],
+        "machines": bool,
+    },
+    total=False,
+)
+TimelineSharing = TypedDict(
+    "TimelineSharing",
+    {"with": Literal["private", "group", "all"], "access": Literal["read"]},
+    total=False,
+)
 
 DTypeName = Literal[
     "bool",

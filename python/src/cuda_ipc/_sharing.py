@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._choices import Replace
+from ._choices import Replace, Sharing
 from ._descriptors import check_name, make_descriptor
 from ._fds import SharedFds
 from ._foreign import Foreign, foreign
@@ -70,7 +70,7 @@ class Wanted(NamedTuple):
 
     copy: bool
     pinned: bool
-    sharing: Mapping[str, Any] | None
+    sharing: Sharing | None
     replace: Replace = False
     preallocate: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._choices import Kind
 from ._closing import OfProcess
@@ -257,10 +257,9 @@ class Holder:
     def __init__(self, entry: Mapping[str, Any]) -> None:
         self.pid = int(entry["pid"])
         self.program = str(entry["program"])
-        #: "owner", "read" or "read-write"
-        self.access = str(entry["access"])
-        #: For a channel: "reader", "writer" or "observer".
-        self.role: str | None = entry.get("role")
+        self.access: Literal["owner", "read", "read-write"] = entry["access"]
+        #: For a channel.
+        self.role: Literal["reader", "writer", "observer"] | None = entry.get("role")
         #: For a reader of a channel.
         self.place: int | None = entry.get("place")
 

@@ -216,7 +216,7 @@ def current_stream(device: Device) -> Any:
     return None if name == "host" else _torch().cuda.current_stream(name)
 
 
-def empty(*size: int | Sequence[int], dtype: Any = None, device: Any = None) -> Any:
+def empty(*size: int | Sequence[int], dtype: Any = None, device: Device | None = None) -> Any:
     """A tensor in memory of its own that `Hub.share` shares without a copy.
 
     As `torch.empty`: `size` is a shape, `dtype` a dtype of PyTorch, `device` "cpu" or "cuda:N" (by
@@ -243,7 +243,7 @@ def empty(*size: int | Sequence[int], dtype: Any = None, device: Any = None) -> 
 
 
 @contextlib.contextmanager
-def shareable(device: Any = None) -> Iterator[None]:
+def shareable(device: Device | None = None) -> Iterator[None]:
     """Within it, tensors that PyTorch allocates on a GPU are born in memory that can be shared.
 
         with cuda_ipc.torch.shareable():

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._bundle_index import Index, read_index, write_index
-from .._choices import Access, DTypeLike, Replace
+from .._choices import Access, DTypeLike, Replace, Sharing
 from .._data import data_of
 from .._deadline import Deadline
 from .._descriptors import (
@@ -41,7 +41,7 @@ class HubArrays(Session):
         pinned: bool = False,
         replace: Replace = False,
         preallocate: bool = False,
-        sharing: Mapping[str, Any] | None = None,
+        sharing: Sharing | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
         """New memory for one array, all zero on the host. Fill it, then `publish()`.
@@ -86,7 +86,7 @@ class HubArrays(Session):
         pinned: bool = False,
         replace: Replace = False,
         preallocate: bool = False,
-        sharing: Mapping[str, Any] | None = None,
+        sharing: Sharing | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
         """Creates an array, copies `data` into it and publishes it.
@@ -176,7 +176,7 @@ class HubArrays(Session):
         pinned: bool = False,
         replace: Replace = False,
         preallocate: bool = False,
-        sharing: Mapping[str, Any] | None = None,
+        sharing: Sharing | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedBundle:
         """New memory for many arrays, given as `{name: (dtype, shape)}`. Fill, then `publish()`.

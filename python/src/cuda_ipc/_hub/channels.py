@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._channel_parts import ReaderParts, WriterParts, new_facts
-from .._choices import Access, DTypeLike, Replace, Start, WhenFull, WhenWriterGone
+from .._choices import Access, DTypeLike, Replace, Sharing, Start, WhenFull, WhenWriterGone
 from .._deadline import Deadline
 from .._descriptors import (
     ChannelFacts,
@@ -54,7 +54,7 @@ class HubChannels(HubNames):
         pinned: bool = False,
         replace: Replace = False,
         preallocate: bool = False,
-        sharing: Mapping[str, Any] | None = None,
+        sharing: Sharing | None = None,
         timeout: float | None = REQUEST_S,
     ) -> ChannelWriter:
         """A channel that this process writes. It is published at once.

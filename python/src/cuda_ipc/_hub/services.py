@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._choices import DTypeLike, Machine, Policy
+from .._choices import DTypeLike, Machine, Policy, Sharing
 from .._device_names import Device, device_name
 from .._protocol import DEFAULT_MS_SERVICE_CLAIM
 from ..errors import coded
@@ -37,7 +37,7 @@ class HubServices(HubChannels):
         meta_bytes_max: int = 256,
         device: Device | None = None,
         stream: Any = None,
-        sharing: Mapping[str, Any] | None = None,
+        sharing: Sharing | None = None,
         claim_timeout: float = _CLAIM_S,
         timeout: float | None = REQUEST_S,
     ) -> Service:
@@ -90,7 +90,7 @@ class HubServices(HubChannels):
         meta_bytes_max: int = 256,
         device: Device | None = None,
         stream: Any = None,
-        sharing: Mapping[str, Any] | None = None,
+        sharing: Sharing | None = None,
         claim_timeout: float = _CLAIM_S,
         timeout: float | None = REQUEST_S,
     ) -> Service:
@@ -137,7 +137,7 @@ class HubServices(HubChannels):
         machine: Machine = "here",
         device: Device | None = None,
         stream: Any = None,
-        sharing: Mapping[str, Any] | None = None,
+        sharing: Sharing | None = None,
     ) -> ServiceClient:
         """A client of the service with this name. It looks for workers when it has requests.
 
@@ -171,7 +171,7 @@ class HubServices(HubChannels):
         plan: ServicePlan,
         make_runner: Callable[[Finish], Runner],
         device: str,
-        sharing: Mapping[str, Any] | None,
+        sharing: Sharing | None,
         timeout: float | None,
     ) -> Service:
         from .._service.names import check_service_name, of_service

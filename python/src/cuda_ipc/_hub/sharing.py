@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .._choices import Sharing, TimelineSharing
+
 _WITH = ("private", "group", "all")
 _ACCESS = ("read", "read-write")
 _KEYS = ("with", "access", "machines")
 
 
 def checked_sharing(
-    sharing: Mapping[str, Any] | None, of_timeline: bool = False
+    sharing: Sharing | TimelineSharing | None, of_timeline: bool = False
 ) -> dict[str, Any] | None:
     """As the hub takes it. Raises TypeError, ValueError."""
     if sharing is None:

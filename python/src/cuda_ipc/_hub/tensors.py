@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .._choices import Replace
+from .._choices import Replace, Sharing
 from .._waiting import async_form
 from ..errors import coded
 from ..shared import REQUEST_S
@@ -27,7 +26,7 @@ class HubTensors(HubArrays):
         pinned: bool = False,
         replace: Replace = False,
         preallocate: bool = False,
-        sharing: Mapping[str, Any] | None = None,
+        sharing: Sharing | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedTensor:
         """Publishes an array of torch, CuPy, Numba, JAX or NumPy, without a copy if possible.

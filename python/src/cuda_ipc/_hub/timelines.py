@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._choices import Replace, WhenWriterGone
+from .._choices import Replace, TimelineSharing, WhenWriterGone
 from .._descriptors import MemorySource, check_name, make_descriptor, timeline_offset, wrong_kind
 from .._fds import SharedFds
 from .._memory import check_file, create_file
@@ -25,7 +25,7 @@ class HubTimelines(Session):
         *,
         replace: Replace = False,
         when_owner_gone: WhenWriterGone = "end",
-        sharing: Mapping[str, Any] | None = None,
+        sharing: TimelineSharing | None = None,
         timeout: float | None = REQUEST_S,
     ) -> OwnedTimeline:
         """A timeline of this process, at 0. It is published at once. Raises as `create`.

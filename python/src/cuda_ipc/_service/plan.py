@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._channel_parts import check_range, new_facts
-from .._choices import DTypeLike, DTypeName
+from .._choices import DTypeLike, DTypeName, Sharing
 from .._descriptors import ChannelFacts
 from .._dtypes import DTYPES
 from .._protocol import (
@@ -175,7 +175,7 @@ class ClientPlan(NamedTuple):
     retries_max: int
     workers_max: int
     device: str | None
-    sharing: Any
+    sharing: Sharing | None
     #: The stream that fills requests and reads replies.
     stream: Stream | None
 
@@ -185,7 +185,7 @@ def client_plan(
     retries_max: int,
     workers_max: int,
     device: str | None,
-    sharing: Any,
+    sharing: Sharing | None,
     stream: object,
 ) -> ClientPlan:
     """Raises TypeError, ValueError."""

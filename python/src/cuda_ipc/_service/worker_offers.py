@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .._choices import Sharing
 from .._deadline import Deadline, GrowingPause
 from .._protocol import DEFAULT_MS_REQUEST
 from ..channel_reader import ChannelReader
@@ -32,7 +33,12 @@ class WorkerOffers:
     """Keeps one offer of a worker open while the worker has room for another client."""
 
     def __init__(
-        self, service: Service, hub: Hub, device: str, sharing: Any, timeout: float | None
+        self,
+        service: Service,
+        hub: Hub,
+        device: str,
+        sharing: Sharing | None,
+        timeout: float | None,
     ) -> None:
         """Makes the first offer. Raises as `create_channel`."""
         self._service = service
