@@ -1940,9 +1940,9 @@ int cuda_ipc_timeline_wait(cuda_ipc_timeline *timeline, int64_t value, int64_t t
     return fail(error, "PEER_GONE", "Cannot wait for %lld of \"%s\": it ended at %lld", wanted,
         name, now);
   if (timeline->lease.hub->gone) return hub_gone(timeline->lease.hub, error);
-  return fail(error, "TIMEOUT", "Cannot wait for %lld of \"%s\": it is at %lld after %lld ms",
-      wanted,
-              name, now, (long long)timeout_ms);
+  return fail(error, "TIMEOUT",
+              "Cannot wait for %lld of \"%s\": it is at %lld after %lld ms; the hub is at %s", wanted,
+              name, now, (long long)timeout_ms, timeline->lease.hub->path);
 }
 
 void cuda_ipc_timeline_close(cuda_ipc_timeline *timeline) {

@@ -253,8 +253,8 @@ class ChannelReader(Messages, ClosingAsync):
             if not self._held.is_held:
                 raise CudaIpcError(
                     "HUB_GONE",
-                    f"Cannot {attempt}: the hub has lost this reader, and nobody else tells "
-                    "whether the writer lives",
+                    f"Cannot {attempt}: the hub at {self._link.path} has lost this reader, and "
+                    "nobody else tells whether the writer lives",
                 )
         return message
 

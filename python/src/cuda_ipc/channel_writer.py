@@ -295,8 +295,8 @@ class ChannelWriter(SlotLoans, ClosingAsync):
         if not self._held.is_held:
             raise CudaIpcError(
                 "HUB_GONE",
-                f"Cannot {attempt}: the hub has lost this writer, and nobody else frees the "
-                "seats of dead readers",
+                f"Cannot {attempt}: the hub at {self._link.path} has lost this writer, and nobody "
+                "else frees the seats of dead readers",
             )
 
     def _check_open(self, verb: str) -> None:

@@ -71,7 +71,8 @@ class _Lease(OfProcess):
         try:
             self._link.check(attempt)
             if not self._held.is_held:
-                raise CudaIpcError("HUB_GONE", f"Cannot {attempt}: the hub has lost it")
+                found = f"the hub at {self._link.path} has lost it"
+                raise CudaIpcError("HUB_GONE", f"Cannot {attempt}: {found}")
             self._link.request("publish", {"object": self._held.object}, deadline)
             self._link.has_named(self._held)
         except CudaIpcError as refused:

@@ -86,13 +86,10 @@ class Timeline(ClosingAwaited, ClosingAsync):
 
         return self._using(self._attempt("read"), look)
 
-    @property
-    def _waits_for_owner(self) -> bool:
-        return self._words.longs[self._value + 2] != 0
-
     def _why_not_reached(self) -> str:
         found = f"it has reached {self.read(even_if_ended=True)}"
-        return f"{found}, and its next owner is awaited" if self._waits_for_owner else found
+        awaited = ", and its next owner is awaited" if self._words.longs[self._value + 2] else ""
+        return f"{found}{awaited}; the hub is at {self._link.path}"
 
     def reached(self, value: int) -> bool:
         """Whether the timeline has reached `value`. Raises PEER_GONE if it never will, CLOSED."""
@@ -187,8 +184,8 @@ class Timeline(ClosingAwaited, ClosingAsync):
         if not self._held.is_held:
             raise CudaIpcError(
                 "HUB_GONE",
-                f'Cannot wait for {value} on timeline "{self.name}": the hub has lost it, and '
-                "nobody else tells whether its owner lives",
+                f'Cannot wait for {value} on timeline "{self.name}": the hub at {self._link.path} '
+                "has lost it, and nobody else tells whether its owner lives",
             )
         return False
 
@@ -271,7 +268,8 @@ class OwnedTimeline(Timeline):
     def _signal(self, value: int, stream: Any) -> None:
         before = self._words.longs[self._value]
         if before == POISON:
-            raise CudaIpcError("HUB_GONE", f'Cannot signal timeline "{self.name}": it was ended')
+            found = f"the hub at {self._link.path} has ended it"
+            raise CudaIpcError("HUB_GONE", f'Cannot signal timeline "{self.name}": {found}')
         enqueued = 0 if self._streams is None else self._streams.last_signal
         last = max(before, enqueued)
         if value <= last:

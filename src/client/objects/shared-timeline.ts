@@ -73,6 +73,7 @@ async function createOnce(
       lifetime: whenOwnerGone === "wait" ? "pinned" : "held",
       timeoutMs: deadline.remainingMs,
     });
+    timeline.nameHub(objects.link.socketPath);
     handle = objects.handles.track(facts, timeline);
     await handle.publish({ signal: deadline.signal, timeoutMs: deadline.remainingMs });
     return timeline;
@@ -95,6 +96,7 @@ export function openTimeline(
       label: name,
       onClose: () => handle?.close(),
     });
+    timeline.nameHub(objects.link.socketPath);
     handle = objects.handles.track(opened, () => timeline.close());
     return timeline;
   });
@@ -112,6 +114,7 @@ export function resumeTimeline(
     let handle: SharedHandle | undefined;
     const onClose = () => handle?.close();
     const timeline = device.timelines.resume(name, opened.fds[0], content, onClose);
+    timeline.nameHub(objects.link.socketPath);
     handle = objects.handles.track(opened, timeline);
     return timeline;
   });

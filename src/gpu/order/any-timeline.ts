@@ -66,6 +66,8 @@ export abstract class AnyTimeline {
   /** Caches the last device and the address on it. Most timelines are used on one device only. */
   #device: Device | undefined;
   #pointer = 0n;
+  /** Where it is, for errors. */
+  #where = "";
   #open = true;
 
   /**
@@ -165,6 +167,11 @@ export abstract class AnyTimeline {
     }
   }
 
+  /** Names the hub that has it in the timeouts of `wait`. @internal */
+  nameHub(socketPath: string): void {
+    this.#where = `; the hub is at ${socketPath}`;
+  }
+
   /** Registers the timeline with a device now instead of at its first use. */
   prepare(device: Device): void {
     this.pointerOn(device);
@@ -210,7 +217,8 @@ export abstract class AnyTimeline {
 
   #whyNotReached(): string {
     const found = `it has reached ${stateOf(this.line).value}`;
-    return isOwnerAwaited(this.line) ? `${found}, and its next owner is awaited` : found;
+    const awaited = isOwnerAwaited(this.line) ? ", and its next owner is awaited" : "";
+    return found + awaited + this.#where;
   }
 
   #withoutOwner(): CudaIpcError {

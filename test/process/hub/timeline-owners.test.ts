@@ -70,12 +70,17 @@ describe("a timeline that waits for its next owner", () => {
     assert.deepEqual([timeline.ended, timeline.read({ evenIfEnded: true })], [false, 7n]);
     await assert.rejects(timeline.wait(8, { timeoutMs: 0 }), {
       code: "TIMEOUT",
-      message: /it has reached 7, and its next owner is awaited$/,
+      message: new RegExp(
+        `it has reached 7, and its next owner is awaited; the hub is at ${testHub.socket}$`,
+      ),
     });
     await using next = await testHub.connect();
     using mine = await next.resumeTimeline("steps");
     assert.deepEqual([mine.value, timeline.value, timeline.awaited], [7n, 7n, false]);
     assert.throws(() => mine.signal(7), RangeError);
+    using own = await hub.createTimeline("own");
+    const where = { code: "TIMEOUT", message: new RegExp(`; the hub is at ${testHub.socket}$`) };
+    for (const each of [mine, own]) await assert.rejects(each.wait(9, { timeoutMs: 0 }), where);
     mine.signal(8);
     await soon("the CPU continues", waiting);
     await soon("the stream continues", stream.synchronize());
