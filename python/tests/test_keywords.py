@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import re
 
 import pytest
@@ -39,6 +40,30 @@ def test_a_keyword_of_typescript_names_the_one_of_python(hub):
         refused(lambda: array.publish(timeoutMs=5), seconds)
     with hub.connect_service("keywords") as client:
         refused(lambda: client.request(b"a", timeoutMs=5), seconds)
+
+
+def test_calls_that_wait_for_others_name_it(hub):
+    seconds = ' Did you mean "timeout" (in seconds)?'
+    with (
+        hub.create_channel("keywords", "int8", 1) as writer,
+        hub.open_channel("keywords") as reader,
+    ):
+        refused(lambda: writer.wait_for_readers(1, timeoutMs=5), seconds)
+        refused(lambda: asyncio.run(writer.wait_for_readers_async(1, timeoutMs=5)), seconds)
+        for close in (reader.close, writer.close, writer.end):
+            refused(lambda close=close: close(timeoutMs=5), seconds)
+        refused(lambda: asyncio.run(reader.close_async(timeoutMs=5)), seconds)
+        assert not reader.closed and not writer.closed
+    with hub.create_timeline("keywords") as timeline:
+        refused(lambda: timeline.wait(1, timeoutMs=5), seconds)
+        refused(lambda: asyncio.run(timeline.wait_async(1, timeoutMs=5)), seconds)
+        refused(lambda: timeline.wait(1, spinMs=5), 'Did you mean "spin" (in seconds)?')
+        refused(lambda: timeline.close(timeoutMs=5), seconds)
+    with cuda_ipc.Group.join(f"keywords-{os.getpid()}", rank=0, size=1) as group:
+        refused(lambda: group.barrier(timeoutMs=5), seconds)
+        refused(lambda: group.all_gather(1, timeoutMs=5), seconds)
+        refused(lambda: asyncio.run(group.barrier_async(timeoutMs=5)), seconds)
+        group.barrier()
 
 
 def test_a_coroutine_says_it_when_it_is_awaited(hub):

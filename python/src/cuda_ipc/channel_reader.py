@@ -10,6 +10,7 @@ from ._channel_parts import ReaderParts
 from ._choices import DTypeName, Start
 from ._closing import ClosingAsync
 from ._deadline import Deadline
+from ._keywords import explains_keywords
 from ._messages import Messages
 from ._protocol import LIMIT_CHANNEL_LOOKS, WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
 from ._ring_message import held_here
@@ -170,6 +171,7 @@ class ChannelReader(Messages, ClosingAsync):
                 if not self._closed:
                     await message.release_async()
 
+    @explains_keywords
     def close(self, timeout: float | None = None) -> None:
         """Gives all messages and the seat back.
 

@@ -10,6 +10,7 @@ from ._channel_parts import WriterParts
 from ._choices import DTypeName, WhenFull
 from ._closing import ClosingAsync
 from ._deadline import Deadline
+from ._keywords import explains_keywords
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED
 from ._ring_words import DROPPED
 from ._room import AskLater, ask_later, until_room, why_full
@@ -205,10 +206,12 @@ class ChannelWriter(SlotLoans, ClosingAsync):
         with await self.loan_async(timeout) as slot:
             return self._fill(slot, await self._write_async(slot, data), meta, shape, stream)
 
+    @explains_keywords
     def wait_for_readers(self, count: int, timeout: float | None = None) -> None:
         """Waits until the channel has this many readers. Raises TIMEOUT, HUB_GONE, CLOSED."""
         run_pauses(self._until_readers(count, timeout))
 
+    @explains_keywords
     async def wait_for_readers_async(self, count: int, timeout: float | None = None) -> None:
         """As `wait_for_readers`, for asyncio."""
         await suspend_pauses(self._until_readers(count, timeout))
@@ -227,6 +230,7 @@ class ChannelWriter(SlotLoans, ClosingAsync):
             self._check_link()
             yield pause
 
+    @explains_keywords
     def close(self, timeout: float | None = None) -> None:
         """Ends the channel. With `when_writer_gone` wait, it waits for the next writer instead.
 
@@ -237,6 +241,7 @@ class ChannelWriter(SlotLoans, ClosingAsync):
         gone = self._parts.facts.when_writer_gone
         self._close(WRITER_CLOSED if gone == "end" else WRITER_AWAITED, timeout)
 
+    @explains_keywords
     def end(self, timeout: float | None = None) -> None:
         """As `close`. It ends the channel with `when_writer_gone` wait, too."""
         self._close(WRITER_CLOSED, timeout)
@@ -269,8 +274,7 @@ class ChannelWriter(SlotLoans, ClosingAsync):
         self._held.release()
 
     def __repr__(self) -> str:
-        shape = ", ".join(map(str, self.shape))
-        return f"<ChannelWriter {self.name!r} {self.dtype}[{shape}]>"
+        return f"<ChannelWriter {self.name!r} {self.dtype}[{', '.join(map(str, self.shape))}]>"
 
     # ------------------------------------------------ waiting
 
@@ -283,11 +287,10 @@ class ChannelWriter(SlotLoans, ClosingAsync):
         return slot
 
     def _end_wait(self) -> None:
-        if not self._is_awaited:
-            return
-        if not self._closed:
-            self._ring.wake_up()
-        self._end_await()
+        if self._is_awaited:
+            if not self._closed:
+                self._ring.wake_up()
+            self._end_await()
 
     def _check_link(self) -> None:
         attempt = f'write to channel "{self.name}"'

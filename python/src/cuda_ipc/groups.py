@@ -92,6 +92,7 @@ class Group(ClosingAwaited, ClosingAsync):
         """The processes of all members, in the order of ranks, by their own numbers."""
         return tuple(member.pid for member in self._members)
 
+    @explains_keywords
     def barrier(self, timeout: float | None = PEER_S) -> None:
         """Waits until all members have called this. Each member must call it equally often.
 
@@ -101,11 +102,13 @@ class Group(ClosingAwaited, ClosingAsync):
         attempt = f"meet at a barrier of {self._label}"
         run_pauses(self._meet(Deadline(attempt, timeout)))
 
+    @explains_keywords
     async def barrier_async(self, timeout: float | None = PEER_S) -> None:
         """As `barrier`, for asyncio. To cancel it breaks the group for the others."""
         attempt = f"meet at a barrier of {self._label}"
         await suspend_pauses(self._meet(Deadline(attempt, timeout)))
 
+    @explains_keywords
     def all_gather(self, value: Any, timeout: float | None = PEER_S) -> list[Any]:
         """Exchanges one JSON value of each member, and returns them in the order of ranks.
 
@@ -117,6 +120,7 @@ class Group(ClosingAwaited, ClosingAsync):
         run_pauses(self._meet(deadline, lambda barrier: self._words.give(barrier, raw)))
         return self._values(attempt)
 
+    @explains_keywords
     async def all_gather_async(self, value: Any, timeout: float | None = PEER_S) -> list[Any]:
         """As `all_gather`, for asyncio."""
         attempt = f"gather from {self._label}"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ._closing import ClosingAsync, ClosingAwaited
 from ._deadline import NO_DEADLINE, Deadline
-from ._protocol import LINE_BYTES, POISON
+from ._keywords import explains_keywords
+from ._protocol import POISON
 from ._waiting import SPIN_S, async_close, checked_spin, pauses
 from ._words import Words
 from .errors import CudaIpcError
@@ -108,6 +109,7 @@ class Timeline(ClosingAwaited, ClosingAsync):
             f'Cannot wait for {value} on timeline "{self.name}": it ended at {reached}',
         )
 
+    @explains_keywords
     def wait(
         self,
         value: int,
@@ -125,8 +127,7 @@ class Timeline(ClosingAwaited, ClosingAsync):
         and `reached` raises PEER_GONE.
 
         Raises TIMEOUT; PEER_GONE if the timeline ended before; HUB_GONE if no hub can tell whether
-        its owner lives; CLOSED; TypeError or ValueError for a wrong stream, and the errors of the
-        GPU.
+        its owner lives; CLOSED; TypeError, ValueError, and the errors of the GPU.
         """
         # WHY all are checked first: a wrong one is found out even if nothing is waited for.
         deadline = Deadline(f'wait for {value} on timeline "{self.name}"', timeout)
@@ -162,6 +163,7 @@ class Timeline(ClosingAwaited, ClosingAsync):
         streams = self._use_streams()
         streams.wait(streams.find(stream), value)
 
+    @explains_keywords
     async def wait_async(
         self, value: int, timeout: float | None = None, *, spin: float = SPIN_S
     ) -> None:
@@ -189,6 +191,7 @@ class Timeline(ClosingAwaited, ClosingAsync):
             )
         return False
 
+    @explains_keywords
     def close(self, timeout: float | None = None) -> None:
         """Gives it back.
 
@@ -315,4 +318,3 @@ def _check_value(value: object) -> None:
 
 #: As in Node, where many timelines share a file.
 TIMELINE_FILE_BYTES = 65536
-assert TIMELINE_FILE_BYTES % LINE_BYTES == 0
