@@ -29,6 +29,19 @@ class OfProcess:
         )
 
 
+class OfChannel:
+    """Belongs to a channel or a service of this process, which gets it back once."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        # WHY a copy, too: its end would give back what the original holds.
+        raise TypeError(
+            f"Cannot pickle or copy a {type(self).__name__}: its slot belongs to a channel of this "
+            "process; copy its data, such as bytes(message.data) or message.numpy().copy()"
+        )
+
+
 class Closing(OfProcess):
     #: Missing if the constructor has failed.
     _closed: bool

@@ -58,7 +58,11 @@ def byte_view(data: Any, dtype: DType | None = None) -> memoryview:
     else:
         if not view.c_contiguous:
             raise ValueError("data must be C-contiguous; copy it first")
-        if view.itemsize == 1 or dtype is None:
+        if view.itemsize == 1:
+            return _packed(view)
+        if dtype is None:
+            if "O" in view.format:
+                raise TypeError("data are objects of Python, which only this process can use")
             return _packed(view)
         found, view = _of_format(view), _packed(view)
     if dtype is not None:
@@ -141,10 +145,21 @@ def buffer_of(data: Any) -> memoryview:
     try:
         return memoryview(data)
     except TypeError:
+        kind = type(data).__name__
         raise TypeError(
             "data must be bytes, an array on the host or another object with a buffer, not "
-            f"{type(data).__name__}; numpy.asarray() makes one of numbers"
+            f"{kind}{_remedy(data)}"
         ) from None
+
+
+def _remedy(data: Any) -> str:
+    if isinstance(data, str):
+        return "; encode() makes bytes of it"
+    if hasattr(data, "__fspath__") or hasattr(data, "read"):
+        return "; read its bytes, or use `cuda-ipc put` for a file of an array or of weights"
+    if isinstance(data, (int, float, complex, list, tuple)):
+        return "; numpy.asarray() makes an array of numbers"
+    return ""
 
 
 def let_go(view: memoryview) -> None:

@@ -52,6 +52,8 @@ DTYPES: Final[dict[str, DType]] = {
 }
 
 
+#: Kinds of NumPy's dtypes: objects, bytes, strings, structures and times.
+_NO_NUMBERS = ("O", "S", "U", "V", "M", "m")
 #: As in TypeScript.
 _OTHER_NAMES: Final[dict[str, DTypeName]] = {
     "float": "float32",
@@ -74,6 +76,11 @@ def dtype_of(value: object) -> DType:
         if getattr(value, "byteorder", "=") == ">":
             raise CudaIpcError(
                 "UNSUPPORTED_DTYPE", f"Cannot use {value}: it is big-endian; convert it first"
+            )
+        # Other packages make dtypes of kind V, such as bfloat16. NumPy knows them as 2.
+        if getattr(value, "kind", "") in _NO_NUMBERS and getattr(value, "isbuiltin", 0) != 2:
+            raise CudaIpcError(
+                "UNSUPPORTED_DTYPE", f"Cannot use {value!r}: its elements are no plain numbers"
             )
         # numpy.dtype("float32"), numpy.float32, torch.float32
         value = getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)

@@ -45,8 +45,8 @@ def foreign(tensor: Any) -> Foreign:
     if hasattr(tensor, "__array_interface__") and hasattr(tensor, "ctypes"):
         return _of_numpy(tensor)
     raise TypeError(
-        f"Cannot share a {type(tensor).__name__}: wanted an array of PyTorch, CuPy, Numba, JAX or "
-        "NumPy. For bytes use hub.put()"
+        f"Cannot share this {type(tensor).__name__}: wanted an array of PyTorch, CuPy, Numba, JAX "
+        "or NumPy. For bytes use hub.put()"
     )
 
 

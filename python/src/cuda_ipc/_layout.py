@@ -52,8 +52,10 @@ def checked_shape(
     found = tuple(length.__index__() for length in lengths)
     if len(found) > dimensions:
         raise ValueError(f"shape has {len(found)} dimensions, at most {dimensions} are possible")
-    if any(length < 0 for length in found) or math.prod(found) > INTEGER_MAX // 16:
-        raise ValueError(f"shape is {found!r}")
+    if any(length < 0 for length in found):
+        raise ValueError(f"shape must be integers from 0 up, not {found!r}")
+    if math.prod(found) > INTEGER_MAX // 16:
+        raise ValueError(f"shape {found!r} has {math.prod(found)} elements, more than are possible")
     return found
 
 

@@ -42,7 +42,7 @@ def encode_meta(name: str, meta: Any, limit: int) -> tuple[int, bytes]:
     if isinstance(meta, (bytes, bytearray, memoryview)):
         flags, raw = 0, bytes(meta)
     else:
-        flags, raw = FLAG_JSON, encode_json(meta)
+        flags, raw = FLAG_JSON, encode_json(meta, what="meta (if not bytes)")
     if len(raw) > limit:
         raise too_large(name, len(raw), limit, "bytes of meta")
     return flags, raw

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from ._closing import OfChannel
 from ._fds import is_finalizing
 from ._json import parse_json
 from ._protocol import FLAG_JSON
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ._messages import Messages
 
 
-class Message(Taken):
+class Message(OfChannel, Taken):
     """A message in place. Its data stay as they are until `release()`, which `with` calls.
 
     `sequence` counts messages from 0. `missed` counts those that this reader lost between the

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._closing import OfChannel
 from ._data import byte_view, let_go
 from ._fds import is_finalizing
 from ._message_format import size_of, too_large
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ._slot_loans import SlotLoans
 
 
-class Slot:
+class Slot(OfChannel):
     """A loaned slot. Fill it, then `commit()`. Leaving `with` without that gives it back."""
 
     __slots__ = (

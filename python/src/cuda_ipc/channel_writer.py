@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._channel_parts import WriterParts
+from ._channel_parts import WriterParts, check_range
 from ._choices import DTypeName, WhenFull
 from ._closing import ClosingAsync
 from ._deadline import Deadline
@@ -218,8 +218,7 @@ class ChannelWriter(SlotLoans, ClosingAsync):
 
     def _until_readers(self, count: int, timeout: float | None) -> Generator[float, None, None]:
         deadline = Deadline(f'wait for {count} readers of channel "{self.name}"', timeout)
-        if not 0 <= count <= self._parts.facts.readers_max:
-            raise ValueError(f"count must be from 0 to {self._parts.facts.readers_max}")
+        check_range("count", count, 0, self._parts.facts.readers_max)
         for pause in pauses():
             self._check_open("wait for readers of")
             if self.readers >= count:

@@ -22,7 +22,7 @@ from .._memory import Memory, round_up
 from .._waiting import async_form
 from ..shared import REQUEST_S, SharedArray, SharedBundle, private_copy
 from .allocation import allocate
-from .session import Opened, Session, check_replace, discard
+from .session import Opened, Session, check_flag, check_replace, discard
 from .sharing import checked_sharing
 
 Shape = int | Sequence[int]
@@ -69,6 +69,7 @@ class HubArrays(Session):
         PERMISSION_DENIED if another user owns the older object.
         """
         check_replace(replace)
+        check_flag("pinned", pinned)
         layout, users = packed_layout(dtype, shape), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         take = self._taker(preallocate, deadline)
@@ -97,6 +98,7 @@ class HubArrays(Session):
         ValueError.
         """
         check_replace(replace)
+        check_flag("pinned", pinned)
         found, lengths, view = data_of(data, dtype, shape)
         layout, users = packed_layout(found, lengths), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
@@ -185,9 +187,15 @@ class HubArrays(Session):
         Raises as `create`.
         """
         check_replace(replace)
+        check_flag("pinned", pinned)
         metadata, users = _checked_metadata(metadata), checked_sharing(sharing)
         layouts: dict[str, Layout] = {}
         end = 0
+        if not isinstance(arrays, Mapping):
+            raise TypeError(
+                "arrays must be (dtype, shape) by name, such as {'w': ('float32', (2, 3))}, not "
+                f"{type(arrays).__name__}"
+            )
         for key, wanted in arrays.items():
             if not isinstance(key, str):
                 raise TypeError(f"the name of an array must be a string, not {key!r}")

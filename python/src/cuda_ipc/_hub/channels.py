@@ -29,7 +29,7 @@ from ..shared import REQUEST_S
 from .allocation import allocate
 from .arrays import BUNDLE_ALIGNMENT, Shape
 from .names import HubNames
-from .session import Opened, check_replace, discard
+from .session import Opened, check_flag, check_replace, discard
 from .sharing import checked_sharing
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class HubChannels(HubNames):
         as by `create`. Raises as `create`.
         """
         check_replace(replace)
+        check_flag("pinned", pinned)
         users = checked_sharing(sharing)
         where = self._device(device)
         alignment = 64 if where == "host" else BUNDLE_ALIGNMENT
@@ -115,6 +116,7 @@ class HubChannels(HubNames):
         READERS_FULL, TypeError or ValueError for a wrong stream, and as `open`.
         """
         check_start(start)
+        check_flag("lossy", lossy)
         waits = Spin(spin)
         if stream is not None:
             from .._cuda_streams import check_stream

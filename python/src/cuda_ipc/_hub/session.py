@@ -28,6 +28,12 @@ def check_replace(replace: object) -> None:
         raise ValueError(f'replace must be True, False or "any", not {replace!r}')
 
 
+def check_flag(name: str, value: object) -> None:
+    """A word such as "no" would count as True."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
+
+
 def discard(handle: Any) -> None:
     """Takes back what was created, because its creator got an error or was cancelled."""
     handle._link.discard(handle._held)
@@ -147,12 +153,13 @@ class Session:
         use: Callable[[Opened, MemorySource, Mapping[str, Any]], T],
     ) -> T:
         check_name(name)
+        check_flag("wait", wait)
         if access not in ("read", "read-write", "copy"):
             raise ValueError(f'access must be "read", "read-write" or "copy", not {access!r}')
         # The hub lends a copy as it lends what is read.
         access = "read" if access == "copy" else access
         deadline = self._begin(f'open "{name}"', timeout)
-        fields: dict[str, Any] = {"name": name, "access": access, "wait": bool(wait)}
+        fields: dict[str, Any] = {"name": name, "access": access, "wait": wait}
         if role is not None:
             fields["role"] = role
 

@@ -9,7 +9,7 @@ from .._waiting import async_form
 from ..errors import coded
 from ..shared import REQUEST_S
 from .arrays import HubArrays
-from .session import check_replace, discard
+from .session import check_flag, check_replace, discard
 
 if TYPE_CHECKING:
     from .._sharing import SharedTensor
@@ -46,6 +46,8 @@ class HubTensors(HubArrays):
         device; TypeError for what is no array; and as `create`.
         """
         check_replace(replace)
+        check_flag("pinned", pinned)
+        check_flag("copy", copy)
         from .._sharing import Wanted, share
 
         wanted = Wanted(copy, pinned, sharing, replace, preallocate)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from .._closing import OfChannel
 from .._waiting import gpu_pauses, to_its_end
 from ..arrays import Array
 from ..channel_message import Message
@@ -14,7 +15,7 @@ from ..errors import CudaIpcError
 from .envelope import Envelope
 
 
-class SlotToFill:
+class SlotToFill(OfChannel):
     """The slot of a request or a reply. Fill it. It is sent when your function returns.
 
     With the `stream` of the service or of its client, fill it by that stream.
@@ -75,7 +76,7 @@ class MessageLink(Protocol):
         """Whether `release` without a stream waits for the GPU."""
 
 
-class ServiceMessage:
+class ServiceMessage(OfChannel):
     """A request or a reply in place. Its data stay as they are until `release()`.
 
     `byte_length` is in bytes. `timestamp_ms` is Unix time in milliseconds, by the sender's clock.

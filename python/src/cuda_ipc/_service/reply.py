@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from .._closing import OfChannel
 from .._deadline import NO_DEADLINE
 from .._waiting import pauses
 from ..channel_slot import Slot
@@ -31,7 +32,7 @@ class ReplyOptions(TypedDict, total=False):
     stream: Any
 
 
-class Reply:
+class Reply(OfChannel):
     """Belongs to the handler of one request."""
 
     def __init__(self, link: WorkerLink) -> None:

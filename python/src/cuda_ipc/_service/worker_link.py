@@ -89,7 +89,7 @@ class WorkerLink:
         """
         if not isinstance(options, dict):
             kind = type(options).__name__
-            raise TypeError(f"a handler returns None, or a dict with meta and so on, not a {kind}")
+            raise TypeError(f"a handler returns None, or a dict with meta and so on, not {kind}")
         unknown = set(options) - {"meta", "shape", "byte_length", "stream"}
         if unknown:
             raise TypeError(f"a handler returned {sorted(unknown)[0]!r}, which is no option")
