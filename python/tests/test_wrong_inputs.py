@@ -53,6 +53,7 @@ def test_a_flag_is_true_or_false(hub):
     refused(TypeError, f"copy {says}", lambda: hub.share("f", numpy.ones(2), copy="no"))
     refused(TypeError, f"pinned {says}", lambda: hub.create_bundle("f", {"a": ONE}, pinned="no"))
     refused(TypeError, f"pinned {says}", lambda: hub.create_channel("f", *ONE, pinned="no"))
+    refused(TypeError, f"preallocate {says}", lambda: hub.create("f", *ONE, preallocate="no"))
     refused(TypeError, f"wait {says}", lambda: hub.open("f", wait="no", timeout=LIMIT))
     refused(TypeError, f"wait {says}", lambda: hub.open_timeline("f", wait="no", timeout=LIMIT))
     refused(TypeError, f"lossy {says}", lambda: hub.open_channel("f", lossy="no", timeout=LIMIT))

@@ -74,6 +74,7 @@ class Session:
 
     def _taker(self, preallocate: bool, deadline: Deadline) -> Take | None:
         """Takes the pages of new files, if that is wanted."""
+        check_flag("preallocate", preallocate)
         if not preallocate:
             return None
         return lambda fd, length: preallocate_file(fd, length, deadline, self._link.check)
