@@ -95,6 +95,36 @@ def test_bundles_in_a_loop_leave_one_object(hub):
     assert objects(hub) == 0
 
 
+def test_channels_and_timelines_in_a_loop_leave_one_object(hub, connect):
+    for _ in range(3):
+        hub.create_channel("c", "uint8", 4, replace=True)
+        hub.create_timeline("t", replace=True)
+        gc.collect()
+        assert objects(hub) == 2
+    with connect().open_timeline("t", wait=False) as timeline:
+        assert timeline.value == 0 and not timeline.ended
+    hub.remove("c")
+    hub.remove("t")
+    gc.collect()
+    assert objects(hub) == 0
+
+
+def test_a_channel_or_timeline_that_the_program_keeps_outlives_its_name(hub, connect):
+    writer, timeline = hub.create_channel("c", "uint8", 1), hub.create_timeline("t")
+    with connect().open_channel("c") as reader, connect().open_timeline("t") as opened:
+        hub.create_channel("c", "uint8", 1, replace=True)
+        hub.create_timeline("t", replace=True)
+        gc.collect()
+        writer.send(b"1")
+        timeline.signal(1)
+        with reader.next() as message:
+            assert message.data == b"1"
+        assert opened.value == 1
+    del writer, timeline
+    gc.collect()
+    assert objects(hub) == 2
+
+
 def test_a_published_array_that_is_let_go_of_keeps_its_name(hub, connect):
     hub.put("x", numpy.arange(3))
     gc.collect()

@@ -25,6 +25,8 @@ _GAINS = ("open", "create")
 Result = dict[str, Any]
 #: Keeps what a reply grants. It runs on the thread that receives, before the next packet.
 Keeper = Callable[[Result, tuple[int, ...]], HeldLease]
+#: Called with the failure of a request that was posted, or None.
+Answered = Callable[[BaseException | None], object]
 
 
 class Reply(NamedTuple):
@@ -41,7 +43,7 @@ class _Pending:
         #: 0 until it has one.
         self.number = 0
         self.keeper = keeper
-        self.answered: Callable[[BaseException | None], object] | None = None
+        self.answered: Answered | None = None
         self.ready = threading.Event()
         self.reply: Reply | None = None
         self.failure: BaseException | None = None
@@ -219,7 +221,7 @@ class Connection(PacketSocket):
         self,
         op: str,
         fields: dict[str, Any],
-        answered: Callable[[BaseException | None], object] | None = None,
+        answered: Answered | None = None,
     ) -> None:
         """Sends a request whose reply nobody waits for: now, or once there is room for it.
 

@@ -26,6 +26,7 @@ class HeldLease:
         "fds",
         "is_drained",
         "is_part",
+        "is_unsure",
         "lasts_with_memory",
         "lease",
         "named",
@@ -64,10 +65,13 @@ class HeldLease:
         self.pinned = False
         #: Whether it takes over the name of an older object.
         self.replaces = False
+        #: It replaces one, and the hub has not said yet whether the name has passed to it.
+        self.is_unsure = False
         # The program has let go of the handle. The lease stays as long as it keeps the name.
         self.dropped = False
         # Channels, timelines and shared tensors of this process are kept here until they are
-        # closed. Otherwise they would end as soon as the program lets go of the handle.
+        # closed or have lost their name. Otherwise they would end as soon as the program lets go
+        # of the handle.
         self.created: object = None
         # The array of a framework that is shared without a copy.
         self.shared: object = None
@@ -99,14 +103,14 @@ class HeldLease:
 
     def unname(self) -> None:
         """Its object has lost its name. Nothing keeps it but the program and other processes."""
-        if self.shared is None:
-            return
-        from ._legacy import SharedMemory
+        if self.shared is not None:
+            from ._legacy import SharedMemory
 
-        # WHY: others read the old values until they close it, and the framework would reuse them.
-        if self.owned is None:
-            self.owned = SharedMemory(self.shared)
-        self.shared = self.created = None
+            # WHY: others read the old values until they close it. The framework would reuse them.
+            if self.owned is None:
+                self.owned = SharedMemory(self.shared)
+            self.shared = None
+        self.created = None
 
     def lose(self) -> None:
         self.created = self.shared = None
@@ -119,3 +123,67 @@ class HeldLease:
             on_lost()
         # WHY after it: `on_lost` rings a bell that is one of them.
         self.fds.close()
+
+
+class Names:
+    """The names of this client's objects, and what becomes of an object that loses its name."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        #: By name, the objects of this client that have their name.
+        self._held: dict[str, HeldLease] = {}
+
+    def given_to(self, held: HeldLease) -> None:
+        """The object has its name now. An earlier one of this client has lost it."""
+        if held.named is not None and not self._has(held):
+            self.taken_from(held.named)
+            self._held[held.named] = held
+        # WHY last: a signal may come at any line.
+        held.is_unsure = False
+
+    def taken_from(self, name: str) -> None:
+        """This client's object of this name has lost it, and ends if the program has let go."""
+        earlier = self._held.pop(name, None)
+        if earlier is None:
+            return
+        if earlier.dropped:
+            self._link.release(earlier)
+        earlier.unname()
+
+    def forget(self, held: HeldLease) -> None:
+        """Its lease goes back."""
+        if held.named is not None and self._has(held):
+            del self._held[held.named]
+
+    def take_back(self, held: HeldLease) -> None:
+        """Takes the name of a new pinned object away, which its lease does not."""
+        if held.pinned and held.named is not None:
+            self.forget(held)
+            self._link.post("remove", {"name": held.named, "object": held.object})
+
+    def keep(self, held: HeldLease) -> bool:
+        """Whether a lease whose handle the program has let go of must stay, to keep a name."""
+        if held.pinned or not (held.is_unsure or self._has(held)):
+            return False
+        held.dropped = True
+        if held.is_unsure:
+            self.settle(held)
+        return True
+
+    def settle(self, held: HeldLease) -> None:
+        """Publishes an object again whose publisher has given up and let go of it.
+
+        The hub answers that the name has passed to it, or that it never will.
+        """
+
+        def answered(failure: BaseException | None) -> None:
+            if failure is None and held.is_held:
+                self.given_to(held)
+            else:
+                held.is_unsure = False
+                self._link.release(held)
+
+        self._link.post("publish", {"object": held.object}, answered)
+
+    def _has(self, held: HeldLease) -> bool:
+        return held.named is not None and self._held.get(held.named) is held

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _fds
-from ._connection import Connection, Keeper, Reply
+from ._connection import Answered, Connection, Keeper, Reply
 from ._deadline import Cancellation, Deadline
 from ._leases import HeldLease
 from ._link_thread import LinkThread
@@ -93,6 +93,7 @@ class Link(LinkThread):
         with self._changed:
             if self._leases.get(held.lease) is not held:
                 return
+            self.names.forget(held)
             drains = held.owned is not None
             if drains:
                 if held.is_drained:
@@ -113,39 +114,24 @@ class Link(LinkThread):
         held.created = held.shared = None
         held.fds.close()
 
-    def has_named(self, held: HeldLease) -> None:
-        """The object has its name now. An earlier one of this client has lost it."""
-        if held.named is not None:
-            self.has_unnamed(held.named)
-            self._named[held.named] = held
+    def publish(self, held: HeldLease, deadline: Deadline) -> None:
+        """Lets others open an object of this client."""
+        deadline.check_cancelled()
+        self._when_ready(deadline)
+        # WHY before: a signal may end this at any line. Up to here nothing was sent.
+        held.is_unsure = held.replaces
+        try:
+            self.request("publish", {"object": held.object}, deadline)
+        except CudaIpcError as failure:
+            if failure.code not in ("TIMEOUT", "ABORTED"):
+                held.is_unsure = False
+            raise
+        self.names.given_to(held)
 
-    def has_unnamed(self, name: str) -> None:
-        """This client's object of this name has lost it, and ends if the program has let go."""
-        earlier = self._named.pop(name, None)
-        if earlier is None:
-            return
-        if earlier.dropped:
-            self.release(earlier)
-        earlier.unname()
-
-    def discard(self, held: HeldLease) -> None:
-        """Takes the name of a new pinned object away, which its lease does not.
-
-        One that replaces an older object keeps it: the name is never free.
-        """
-        if held.pinned and not held.replaces and held.named is not None:
-            if self._named.get(held.named) is held:
-                del self._named[held.named]
-            if self._is_ready():
-                number = held.object
-                self._connection.post("remove", {"name": held.named, "object": number})
-
-    def keeps_name(self, held: HeldLease) -> bool:
-        """Whether a lease whose handle the program has let go of must stay, to keep a name."""
-        if held.named is None or held.pinned or self._named.get(held.named) is not held:
-            return False
-        held.dropped = True
-        return True
+    def post(self, op: str, fields: dict[str, Any], answered: Answered | None = None) -> None:
+        """Sends a request whose reply nobody waits for. Without a connection nothing is sent."""
+        if self._is_ready():
+            self._connection.post(op, fields, answered)
 
     def check(self, attempt: str) -> None:
         if self.ended is not None:

@@ -14,7 +14,7 @@ from ._connection import Connection
 from ._deadline import Deadline, GrowingPause
 from ._fds import new_bell
 from ._hub_socket import folder_owner
-from ._leases import HeldLease
+from ._leases import HeldLease, Names
 from ._packets import ConnectionEnded
 from ._reach import HubTarget, reach, try_connect, try_start
 from .errors import CudaIpcError, Farewell
@@ -40,8 +40,7 @@ class LinkThread:
         self._reconnect_timeout = reconnect_timeout
         self._changed = threading.Condition()
         self._leases: dict[int, HeldLease] = {}
-        #: By name, the objects of this client that have their name.
-        self._named: dict[str, HeldLease] = {}
+        self.names = Names(self)  # type: ignore[arg-type]
         self._ready = True
         self._search: Deadline | None = None
         self._found = "none listens there"
@@ -204,6 +203,8 @@ class LinkThread:
         for held in named:
             if held.is_drained:
                 self._drain(connection, held)
+            elif held.is_unsure and held.dropped:
+                self.names.settle(held)
         for held in lost:
             held.lose()
         for listener in list(self.on_reconnect):

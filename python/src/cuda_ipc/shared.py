@@ -73,8 +73,7 @@ class _Lease(OfProcess):
             if not self._held.is_held:
                 found = f"the hub at {self._link.path} has lost it"
                 raise CudaIpcError("HUB_GONE", f"Cannot {attempt}: {found}")
-            self._link.request("publish", {"object": self._held.object}, deadline)
-            self._link.has_named(self._held)
+            self._link.publish(self._held, deadline)
         except CudaIpcError as refused:
             if not self.closed:
                 raise
@@ -99,7 +98,7 @@ class _Lease(OfProcess):
     def __del__(self) -> None:
         if is_finalizing() or self._state is None or self._state.closed:
             return
-        if self._link.keeps_name(self._held):
+        if self._link.names.keep(self._held):
             self._state.closed = True
             self._let_go()
         else:

@@ -252,8 +252,8 @@ class OwnedTimeline(Timeline):
         offset: int,
         awaits_owner: bool = False,
     ) -> None:
+        self._awaits_owner = awaits_owner  # first: a signal may end the rest, and `close` needs it
         super().__init__(link, name, held, words, offset)
-        self._awaits_owner = awaits_owner
 
     def signal(self, value: int, *, stream: Any = None) -> None:
         """Lets the timeline come to `value`, which must be larger than before.

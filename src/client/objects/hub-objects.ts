@@ -144,7 +144,8 @@ export class HubObjects {
         this.#checkOpen(attempt);
         this.link.hold({ lease, object, access: "owner", memory });
         giveBack = () => this.link.release(lease);
-        return { name, object, lease };
+        const passesName = Boolean(options.replace) && fields.lifetime === "held";
+        return { name, object, lease, passesName };
       } finally {
         closeFds(fds);
       }

@@ -27,7 +27,7 @@ export async function loadFile<F extends FileFormat>(
     await using source = await LoadSource.open(path, options);
     const { content, byteLength } = source.plan;
     const shared = await publishNew<SharedArray | SharedBundle>(
-      hub.link,
+      hub,
       {
         byteLength,
         create: (byteLength, given) => {

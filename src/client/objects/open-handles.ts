@@ -9,6 +9,8 @@ import { type HandleFacts, type Lasting, SharedHandle } from "./shared-object.js
 export class OpenHandles {
   readonly link: HubLink;
   readonly #handles = new Set<SharedHandle>();
+  /** By name, objects whose creator has got an error, and that keep the name all the same. */
+  readonly #ownerless = new Map<string, SharedHandle>();
 
   constructor(link: HubLink) {
     this.link = link;
@@ -16,11 +18,37 @@ export class OpenHandles {
 
   /** Creates a handle that, once closed, gives back the lease and what `memory` releases. */
   track(facts: HandleFacts, memory: (() => void) | Lasting): SharedHandle {
-    const handle = new SharedHandle(this.link, facts, memory, (closed) =>
-      this.#handles.delete(closed),
-    );
+    const handle = new SharedHandle(this.link, facts, memory, {
+      onPublish: (published) => this.nameLost(published.name, published),
+      onClose: (closed) => {
+        this.#handles.delete(closed);
+        if (this.#ownerless.get(closed.name) === closed) this.#ownerless.delete(closed.name);
+      },
+    });
     this.#handles.add(handle);
     return handle;
+  }
+
+  /**
+   * The creator of this object got an error. Closes it, unless the name of an older object may have
+   * passed to it: then it is closed once another object of this hub has the name.
+   */
+  giveUp(object: number | undefined, close: () => void): void {
+    const handle = [...this.#handles].find((it) => it.object === object && it.mayHaveName);
+    if (handle === undefined) {
+      close();
+      return;
+    }
+    this.nameLost(handle.name, handle);
+    this.#ownerless.set(handle.name, handle);
+    // The hub answers that the name has passed to it, or that it never will.
+    handle.publish({ timeoutMs: Number.POSITIVE_INFINITY }).catch(close);
+  }
+
+  /** @param to the object that has the name now */
+  nameLost(name: string, to?: SharedHandle): void {
+    const earlier = this.#ownerless.get(name);
+    if (earlier !== to) earlier?.end();
   }
 
   close(): void {

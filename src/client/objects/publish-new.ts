@@ -22,7 +22,7 @@ interface NewObject<T> {
 }
 
 export async function publishNew<T extends SharedArray | SharedBundle>(
-  link: HubLink,
+  { link, objects }: PublishingHub,
   { byteLength, create, fill }: NewObject<T>,
   given: NewObjectOptions,
   deadline: Deadline,
@@ -34,7 +34,7 @@ export async function publishNew<T extends SharedArray | SharedBundle>(
     await publish(link, shared, given, deadline);
     return shared;
   } catch (error) {
-    shared.close();
+    objects.handles.giveUp(shared.object, () => shared.close());
     throw error;
   }
 }

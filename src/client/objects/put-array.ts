@@ -29,7 +29,7 @@ export async function putArray<D extends DType>(
   const deadline = new Deadline(`put "${name}"`, options, Number.POSITIVE_INFINITY);
   try {
     return await publishNew(
-      hub.link,
+      hub,
       {
         byteLength: arrayByteLength(dtype, shape),
         create: (byteLength, given) => createArray(hub.objects, name, layout, byteLength, given),

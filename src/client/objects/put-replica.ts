@@ -39,7 +39,7 @@ export async function putReplica(
   const { name, byteLength, content, replicaOf, sharedWith, device, signal, fill } = plan;
   const deadline = new Deadline(`copy "${name}"`, { signal }, Number.POSITIVE_INFINITY);
   return publishNew<SharedArray | SharedBundle>(
-    hub.link,
+    hub,
     {
       byteLength,
       create: (byteLength, given) => {

@@ -120,7 +120,9 @@ async function createOnce<D extends DType>(
     const writer = new ChannelWriter(parts, () => handle?.close(), readers);
     // The writer closes its parts itself, once they are not in use any more.
     scope.handOver();
-    scope.own(writer, (writer) => writer.end());
+    // A pinned channel that replaces another one keeps the name, so it may wait for a next writer.
+    const close = () => (options.replace ? writer.close() : writer.end());
+    scope.defer(() => objects.handles.giveUp(handle?.object, close));
     const descriptor = describeBuffer(buffer, contentOf(shape), options.replicaOf);
     const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
     const facts = await objects.register(name, descriptor, memory, {

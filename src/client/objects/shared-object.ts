@@ -3,7 +3,7 @@
  * and mapping.
  */
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
-import { CudaIpcError } from "../../base/errors.js";
+import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import { Scope } from "../../base/scope.js";
 import { operations } from "../client-diagnostics.js";
@@ -13,6 +13,8 @@ export interface HandleFacts {
   readonly name: string;
   readonly object: number;
   readonly lease: number;
+  /** It takes over the name of an older object, and only its lease keeps that name. */
+  readonly passesName?: boolean;
 }
 
 /**
@@ -28,6 +30,11 @@ export interface Lasting {
   disconnect?(reason: CudaIpcError): void;
 }
 
+export interface HandleEvents {
+  onPublish(handle: SharedHandle): void;
+  onClose(handle: SharedHandle): void;
+}
+
 export class SharedHandle {
   readonly name: string;
   /** The hub's number of this object. Another object of the same name has another. */
@@ -36,7 +43,9 @@ export class SharedHandle {
   readonly #lease: number;
   readonly #releaseMemory: () => void;
   readonly #lasting: Lasting | undefined;
-  readonly #onClose: (handle: SharedHandle) => void;
+  readonly #passesName: boolean;
+  readonly #events: HandleEvents;
+  #mayHaveName = false;
   #open = true;
   #ending = false;
 
@@ -45,7 +54,7 @@ export class SharedHandle {
     link: HubLink,
     facts: HandleFacts,
     memory: (() => void) | Lasting,
-    onClose: (handle: SharedHandle) => void,
+    events: HandleEvents,
   ) {
     this.name = facts.name;
     this.object = facts.object;
@@ -53,7 +62,8 @@ export class SharedHandle {
     this.#lease = facts.lease;
     this.#releaseMemory = typeof memory === "function" ? memory : () => {};
     this.#lasting = typeof memory === "function" ? undefined : memory;
-    this.#onClose = onClose;
+    this.#passesName = facts.passesName ?? false;
+    this.#events = events;
   }
 
   /** Makes the object visible to `open`. Publishing again changes nothing. */
@@ -61,11 +71,29 @@ export class SharedHandle {
     if (!this.#open || this.#ending)
       throw new CudaIpcError("CLOSED", `Cannot publish "${this.name}": it was closed`);
     const deadline = new Deadline(`publish "${this.name}"`, options, defaults.requestTimeoutMs);
-    const check = () => this.#checkHeld("publish");
+    const check = () => {
+      this.#checkHeld("publish");
+      deadline.check();
+      this.#mayHaveName = this.#passesName;
+    };
     const { name, object } = this;
     await operations.publish.run({ name, object }, async () => {
-      await this.#link.request("publish", { object }, deadline, { check });
+      try {
+        await this.#link.request("publish", { object }, deadline, { check });
+      } catch (error) {
+        if (!hasCode(error, "TIMEOUT") && !hasCode(error, "ABORTED")) this.#mayHaveName = false;
+        throw error;
+      }
     });
+    this.#events.onPublish(this);
+  }
+
+  /**
+   * True if the name of an older object has passed to this one, or may have: the hub was asked, and
+   * nobody has waited for its answer. Without this handle nothing might have the name.
+   */
+  get mayHaveName(): boolean {
+    return this.#open && this.#mayHaveName;
   }
 
   /** Closes the object, at once or once it is not in use any more. */
@@ -99,7 +127,7 @@ export class SharedHandle {
     if (!this.#open) return;
     this.#open = false;
     const scope = new Scope();
-    scope.defer(() => this.#onClose(this));
+    scope.defer(() => this.#events.onClose(this));
     scope.defer(() => this.#link.release(this.#lease));
     scope.defer(() => this.#releaseMemory());
     scope.close();

@@ -78,7 +78,7 @@ async function createOnce(
     await handle.publish({ signal: deadline.signal, timeoutMs: deadline.remainingMs });
     return timeline;
   } catch (error) {
-    timeline.close();
+    objects.handles.giveUp(handle?.object, () => timeline.close());
     throw error;
   }
 }

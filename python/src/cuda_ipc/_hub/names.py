@@ -86,7 +86,7 @@ class HubNames(Session):
         if unheld_since_ms is not None:
             fields["unheldSinceMs"] = unheld_since_ms
         self._link.request("remove", fields, deadline)
-        self._link.has_unnamed(name)
+        self._link.names.taken_from(name)
 
     def stop(self, *, force: bool = False, timeout: float | None = REQUEST_S) -> None:
         """Ends the hub for good: all names are gone. Mapped memory stays.

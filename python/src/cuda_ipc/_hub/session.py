@@ -35,10 +35,19 @@ def check_flag(name: str, value: object) -> None:
 
 
 def discard(handle: Any) -> None:
-    """Takes back what was created, because its creator got an error or was cancelled."""
-    handle._link.discard(handle._held)
-    end = getattr(handle, "end", handle.close)
-    end()
+    """Takes back what was created, because its creator got an error or was cancelled.
+
+    What has taken over the name of an older object, or may have, keeps it: else it would be free.
+    """
+    link, held = handle._link, handle._held
+    if not held.replaces:
+        link.names.take_back(held)
+        end = getattr(handle, "end", handle.close)
+        end()
+    elif link.names.keep(held):
+        held.created = handle
+    else:
+        handle.close()
 
 
 class Opened:
@@ -139,7 +148,10 @@ class Session:
 
     def _publish(self, held: HeldLease, handle: Any, deadline: Deadline) -> None:
         try:
-            self._link.request("publish", {"object": held.object}, deadline)
+            # WHY before: a signal may come at any line, and the older object may be nameless then.
+            if held.replaces:
+                held.created = handle
+            self._link.publish(held, deadline)
         except BaseException:
             discard(handle)
             raise
