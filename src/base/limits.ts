@@ -225,8 +225,13 @@ export const defaults = {
   keeperStuckMs: 3000,
   /** How long another process may take to answer, to appear, or to reach a barrier. */
   peerTimeoutMs: 30_000,
-  /** How long a client that took a worker's offer may be silent before the worker makes another. */
+  /**
+   * How long a client that took a worker's offer may be silent before the worker makes another; and
+   * how long the worker may then take to open the client's requests.
+   */
   serviceClaimTimeoutMs: 10_000,
+  /** How long a worker's offer may say no hello to the client that took it. */
+  serviceHelloMs: 1000,
   /** How long a client with workers makes requests without looking for new workers. */
   serviceLookAgainMs: 1000,
   /** How long the record of a machine stays in NATS after its bridge last renewed it. */

@@ -1,16 +1,18 @@
 /**
- * Claims a worker's offer, and makes the channel for the client's requests. A reply channel has one
- * reader: whoever opens it first has the offer.
+ * Claims a worker's offer, makes the channel for the client's requests, and waits until the worker
+ * reads it. A reply channel has one reader: the client that opens it first has the offer.
  */
 import { Deadline } from "../base/deadline.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { acquireInAsync } from "../base/scope.js";
+import type { ChannelReader } from "../channel/channel-reader.js";
+import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { Hub } from "../client/hub.js";
 import type { ClientChannels } from "./client-link.js";
 import { ReceivedEnvelope } from "./envelope.js";
 import { slotsOf } from "./link-window.js";
-import { parseFacts } from "./service-facts.js";
+import { parseFacts, type ServiceFacts } from "./service-facts.js";
 import { type FoundOffer, requestName } from "./service-names.js";
 import type { ConnectServiceOptions } from "./service-options.js";
 
@@ -19,6 +21,7 @@ export type ClaimedOffer = Omit<ClientChannels, "machine">;
 /**
  * @throws READERS_FULL if another client was faster
  * @throws NOT_FOUND, PEER_GONE if the worker is gone
+ * @throws TIMEOUT if it sends no hello, or does not open the channel of the requests
  * @throws the errors of `openChannel` and `createChannel`
  */
 export async function claimOffer(
@@ -27,26 +30,13 @@ export async function claimOffer(
   { device, stream, sharing }: ConnectServiceOptions,
   signal: AbortSignal,
 ): Promise<ClaimedOffer> {
-  const deadline = new Deadline(
-    `connect to worker "${name}"`,
-    { signal },
-    defaults.requestTimeoutMs,
-  );
+  const attempt = `connect to worker "${name}"`;
+  const deadline = new Deadline(attempt, { signal }, defaults.requestTimeoutMs);
   return acquireInAsync(async (scope) => {
     const rest = () => ({ signal, timeoutMs: deadline.remainingMs });
     const opened = await hub.openChannel(name, { from: "oldest", wait: false, stream, ...rest() });
     const replies = scope.own(opened, (replies) => replies.close());
-    using first = await replies.next(rest());
-    if (first === undefined)
-      throw new CudaIpcError("PEER_GONE", `Cannot connect to worker "${name}": it was closed`);
-    const hello = new ReceivedEnvelope(name, first.meta);
-    if (hello.kind !== "hello") {
-      throw new CudaIpcError(
-        "CHANNEL_CORRUPT",
-        `Cannot connect to worker "${name}": its first message is of kind "${hello.kind}"`,
-      );
-    }
-    const facts = parseFacts(name, hello.json);
+    const facts = await readHello(replies, signal);
     const { dtype, shape, metaBytesMax } = facts.request;
     const ring = {
       slots: slotsOf(facts.depth),
@@ -54,13 +44,73 @@ export async function claimOffer(
       device: device ?? replies.device.name,
       sharing,
     };
-    const requests = await hub.createChannel(requestName(name), {
+    const created = await hub.createChannel(requestName(name), {
       dtype,
       shape,
       metaBytesMax,
       ...ring,
       ...rest(),
     });
+    const requests = scope.own(created, (requests) => requests.close());
+    await isRead(requests, replies, signal);
     return { worker, requests, replies, facts, stream };
   });
+}
+
+/** @throws TIMEOUT, PEER_GONE, CHANNEL_CORRUPT, PROTOCOL_MISMATCH */
+async function readHello(replies: ChannelReader, signal: AbortSignal): Promise<ServiceFacts> {
+  const { label } = replies;
+  const deadline = limited(label, signal, defaults.serviceHelloMs, "it has sent no hello");
+  using first = await replies.next(deadline.rest()).catch((error) => {
+    throw named(error, deadline);
+  });
+  if (first === undefined) throw closed(label);
+  const hello = new ReceivedEnvelope(label, first.meta);
+  if (hello.kind !== "hello")
+    throw unexpected(label, `its first message is of kind "${hello.kind}"`);
+  return parseFacts(label, hello.json);
+}
+
+/**
+ * Waits until the worker has attached to the requests. Until then nobody would answer them.
+ * @throws TIMEOUT, PEER_GONE, CHANNEL_CORRUPT
+ */
+async function isRead(
+  requests: ChannelWriter,
+  replies: ChannelReader,
+  signal: AbortSignal,
+): Promise<void> {
+  const { label } = replies;
+  const found = `it has not opened its requests. If it runs as another user, pass \`sharing\``;
+  const deadline = limited(label, signal, defaults.serviceClaimTimeoutMs, found);
+  const over = new AbortController();
+  const wait = { ...deadline.rest(), signal: AbortSignal.any([signal, over.signal]) };
+  const end = replies.next(wait).then((slot) => {
+    throw slot === undefined ? closed(label) : unexpected(label, "it replies to no request");
+  });
+  try {
+    await Promise.race([requests.waitForReaders(1, wait), end]);
+  } catch (error) {
+    throw named(error, deadline);
+  } finally {
+    over.abort();
+    // The next call may only read the replies once this one is over.
+    await end.catch(() => {});
+  }
+}
+
+function limited(label: string, signal: AbortSignal, timeoutMs: number, found: string): Deadline {
+  return new Deadline(`connect to worker "${label}"`, { signal, timeoutMs }, 0, () => found);
+}
+
+function named(error: unknown, deadline: Deadline): unknown {
+  return hasCode(error, "TIMEOUT") ? deadline.timedOut() : deadline.named(error);
+}
+
+function closed(label: string): CudaIpcError {
+  return new CudaIpcError("PEER_GONE", `Cannot connect to worker "${label}": it was closed`);
+}
+
+function unexpected(label: string, found: string): CudaIpcError {
+  return new CudaIpcError("CHANNEL_CORRUPT", `Cannot connect to worker "${label}": ${found}`);
 }

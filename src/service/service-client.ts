@@ -55,9 +55,9 @@ export class ServiceClient {
     this.#hub = hub;
     this.#plan = clientPlan(options);
     this.#search = new WorkerSearch(hub, name, options, {
-      isNeeded: () => this.#waiting.size > 0 && this.#mayUseMore,
-      wants: (worker) =>
-        this.#mayUseMore && ![...this.#links].some((link) => link.worker === worker),
+      isNeeded: () => this.#waiting.size > 0 && this.#room > 0,
+      room: () => this.#room,
+      uses: (worker) => [...this.#links].some((link) => link.worker === worker),
       farWorkers: () => [...this.#links].filter((link) => link.isFar).map((link) => link.worker),
       onLink: (channels) => this.#onLink(channels),
       onFailure: (error) => this.#onNoHub(error),
@@ -165,10 +165,12 @@ export class ServiceClient {
     this.#lingering.delete(link);
   }
 
-  /** A worker that accepts no more requests must not keep the client from another one. */
-  get #mayUseMore(): boolean {
-    const used = [...this.#links].filter((link) => !link.isLeaving);
-    return used.length < this.#plan.workersMax;
+  /**
+   * How many more workers it may use. A worker that accepts no more requests must not keep it from
+   * another one.
+   */
+  get #room(): number {
+    return this.#plan.workersMax - [...this.#links].filter((link) => !link.isLeaving).length;
   }
 
   #onLink(channels: ClientChannels): void {

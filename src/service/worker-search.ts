@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { Deadline } from "../base/deadline.js";
-import { CudaIpcError, hasCode } from "../base/errors.js";
+import { type CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { GrowingPause } from "../base/pause.js";
 import type { Hub } from "../client/hub.js";
@@ -13,6 +13,7 @@ import type { OfferedWorker } from "../wire/bridge-messages.js";
 import type { ObjectSummary } from "../wire/messages.js";
 import { claimOffer } from "./claim-offer.js";
 import type { ClientChannels } from "./client-link.js";
+import { ELSEWHERE, FoundWorkers } from "./found-workers.js";
 import {
   type FoundOffer,
   offerPrefix,
@@ -25,8 +26,10 @@ import type { ConnectServiceOptions } from "./service-options.js";
 export interface SearchEvents {
   /** Whether the search goes on. */
   isNeeded(): boolean;
-  /** Whether a link to this worker is wanted. */
-  wants(worker: string): boolean;
+  /** Whether there is a link to this worker. */
+  uses(worker: string): boolean;
+  /** How many more workers may be linked. */
+  room(): number;
   /** The workers of other machines to which there are links. */
   farWorkers(): readonly string[];
   /** Takes over the channels. */
@@ -42,6 +45,8 @@ export class WorkerSearch {
   readonly #events: SearchEvents;
   readonly #ended = new AbortController();
   readonly #found: FoundWorkers;
+  /** Claims of offers of this machine, by worker. True if it led to a link. */
+  readonly #claims = new Map<string, Promise<boolean>>();
   #underWay: Promise<void> | undefined;
   #lastLookMs = Number.NEGATIVE_INFINITY;
 
@@ -76,6 +81,7 @@ export class WorkerSearch {
   async close(): Promise<void> {
     this.#ended.abort();
     await this.#underWay;
+    await Promise.all(this.#claims.values());
   }
 
   async #run(): Promise<void> {
@@ -102,22 +108,55 @@ export class WorkerSearch {
     const names = namesHere(objects);
     const workers = workersAmong(this.#service, names);
     this.#found.see(workers);
-    let found = false;
-    for (const offer of offersAmong(this.#service, names)) {
+    const begun: Promise<boolean>[] = [];
+    for (const offer of this.#found.bestFirst(offersAmong(this.#service, names))) {
       workers.delete(offer.worker);
-      if (signal.aborted || !this.#events.wants(offer.worker)) continue;
-      try {
-        await this.#claim(offer, undefined);
-        found = true;
-      } catch (error) {
-        if (hasCode(error, "DEVICE_LOST")) throw error;
-        // Another client was faster, or the worker is gone. Try the next worker.
-        this.#found.refused(offer.worker, error);
-      }
+      if (!signal.aborted && this.#wants(offer.worker)) begun.push(this.#begin(offer));
     }
-    for (const worker of workers) if (this.#events.wants(worker)) this.#found.hasNoOffer(worker);
+    const found = await this.#anyOf(begun);
+    for (const worker of workers) if (this.#wants(worker)) this.#found.hasNoOffer(worker);
     const looksFurther = this.#options.machine === "any" && this.#events.isNeeded();
     return (looksFurther && (await this.#lookElsewhere())) || found;
+  }
+
+  #wants(worker: string): boolean {
+    if (this.#claims.has(worker) || this.#events.uses(worker)) return false;
+    return this.#events.room() > this.#claims.size;
+  }
+
+  /** Begins to claim an offer. Nothing waits for it: a worker may say nothing. */
+  #begin(offer: FoundOffer): Promise<boolean> {
+    const claim = this.#claimHere(offer).finally(() => this.#claims.delete(offer.worker));
+    this.#claims.set(offer.worker, claim);
+    return claim;
+  }
+
+  async #claimHere(offer: FoundOffer): Promise<boolean> {
+    try {
+      await this.#claim(offer, undefined);
+      return true;
+    } catch (error) {
+      if (hasCode(error, "DEVICE_LOST")) {
+        this.#events.onFailure(error);
+        this.#found.lookFailed(error);
+      }
+      // Another client was faster, or the worker is gone. Another worker may do.
+      else this.#found.refused(offer.worker, error);
+      return false;
+    }
+  }
+
+  /** Whether one of the claims led to a link. Those that take long go on beside the next look. */
+  async #anyOf(claims: readonly Promise<boolean>[]): Promise<boolean> {
+    const patience = new AbortController();
+    const wait = { signal: AbortSignal.any([patience.signal, this.#ended.signal]) };
+    const late = delay(defaults.serviceHelloMs, false, wait).catch(() => false);
+    const all = Promise.all(claims).then((linked) => linked.includes(true));
+    try {
+      return await Promise.race([all, late]);
+    } finally {
+      patience.abort();
+    }
   }
 
   /** Returns whether the bridge offered a worker of another machine. */
@@ -137,7 +176,7 @@ export class WorkerSearch {
       const except = this.#events.farWorkers().slice(0, limits.farWorkersMax);
       offer = await askForWorker(this.#hub.socketPath, this.#service, except, deadline);
       this.#found.usable(ELSEWHERE);
-      if (!this.#events.wants(offer.worker)) return false;
+      if (this.#events.uses(offer.worker) || this.#events.room() < 1) return false;
       await this.#claim(offer, offer.machine);
       return true;
     } catch (error) {
@@ -155,9 +194,6 @@ export class WorkerSearch {
   }
 }
 
-/** Instead of a worker, if the bridge could offer none. */
-const ELSEWHERE = "other machines";
-
 /** Offers that a bridge made are for the client that asked for them. */
 function namesHere(objects: readonly ObjectSummary[]): string[] {
   const far = new Set<string>();
@@ -173,74 +209,4 @@ function namesHere(objects: readonly ObjectSummary[]): string[] {
 function endsSearch(error: unknown): error is CudaIpcError {
   const codes = ["CLOSED", "HUB_GONE", "DISCONNECTED", "DEVICE_LOST"] as const;
   return codes.some((code) => hasCode(error, code));
-}
-
-/** Workers whose errors the message quotes. The cause has all of them. */
-const TOLD_MAX = 3;
-
-/** Why each worker that was found could not be used, for the timeout error. */
-class FoundWorkers {
-  readonly #unusable = new Map<string, unknown>();
-  readonly #socketPath: string;
-  /** Why the hub could not be asked the last time. */
-  #lookFailure: unknown;
-
-  constructor(socketPath: string) {
-    this.#socketPath = socketPath;
-  }
-
-  /** A look has begun, and found these workers. */
-  see(workers: ReadonlySet<string>): void {
-    this.#lookFailure = undefined;
-    // The bridge has not been asked again yet.
-    for (const worker of this.#unusable.keys())
-      if (worker !== ELSEWHERE && !workers.has(worker)) this.#unusable.delete(worker);
-  }
-
-  refused(worker: string, error: unknown): void {
-    this.#unusable.set(worker, error);
-  }
-
-  usable(worker: string): void {
-    this.#unusable.delete(worker);
-  }
-
-  /** The worker has no open offer now. */
-  hasNoOffer(worker: string): void {
-    const found = "it has no free offer: it has clientsMax clients, is closing, or makes one now";
-    const advice = "Start another worker, or raise clientsMax.";
-    const message = `Cannot use worker "${worker}": ${found}. ${advice}`;
-    this.#unusable.set(worker, new CudaIpcError("READERS_FULL", message));
-  }
-
-  lookFailed(error: unknown): void {
-    this.#lookFailure = error;
-  }
-
-  /** @param attempt in words: `request from service "double"` */
-  timedOut(attempt: string, timeoutMs: number): CudaIpcError {
-    const errors =
-      this.#lookFailure === undefined ? [...this.#unusable.values()] : [this.#lookFailure];
-    const where = `; the hub is at ${this.#socketPath}`;
-    if (errors.length === 0) {
-      const found = `no worker was found within ${timeoutMs} ms${where}`;
-      return new CudaIpcError("TIMEOUT", `Cannot ${attempt}: ${found}`);
-    }
-    const what =
-      this.#lookFailure === undefined
-        ? `none of ${errors.length} workers could be used within ${timeoutMs} ms`
-        : `no worker was found within ${timeoutMs} ms, because the hub did not list its names`;
-    const told = errors.slice(0, TOLD_MAX).map(wordsOf);
-    if (errors.length > TOLD_MAX) told.push(`and ${errors.length - TOLD_MAX} more`);
-    const only = errors.length === 1 ? errors[0] : undefined;
-    return new CudaIpcError("TIMEOUT", `Cannot ${attempt}: ${what}: ${told.join("; ")}${where}`, {
-      cause: only ?? new AggregateError(errors, what),
-      remedy: only instanceof CudaIpcError ? only.remedy : undefined,
-    });
-  }
-}
-
-function wordsOf(error: unknown): string {
-  if (error instanceof CudaIpcError) return `${error.code}: ${error.message}`;
-  return String(error);
 }

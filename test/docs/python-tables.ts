@@ -132,6 +132,7 @@ function protocolText(): string {
       reconnect: defaults.reconnectTimeoutMs,
       goodbye: defaults.goodbyeTimeoutMs,
       serviceClaim: defaults.serviceClaimTimeoutMs,
+      serviceHello: defaults.serviceHelloMs,
       serviceLookAgain: defaults.serviceLookAgainMs,
       peer: defaults.peerTimeoutMs,
       peerSilence: defaults.peerSilenceMs,

@@ -78,6 +78,10 @@ class Deadline:
         has_limit = timeout is not None and timeout < _LONGEST_S
         self._at = time.monotonic() + timeout if has_limit else None  # type: ignore[operator]
 
+    def shorter(self, timeout: float) -> Deadline:
+        """The same attempt with another limit, from now on. What cancels this one cancels both."""
+        return Deadline(self.attempt, timeout, self._cancellation)
+
     @property
     def cancelled(self) -> bool:
         return self._cancellation.cancelled

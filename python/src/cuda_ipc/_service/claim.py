@@ -1,13 +1,16 @@
-"""Claims a worker's offer, and makes the channel for the client's requests.
+"""Claims a worker's offer, makes the channel for the client's requests, and waits for its reader.
 
 A reply channel has one reader: the client that opens it first has the offer.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._deadline import Deadline
+from .._protocol import DEFAULT_MS_SERVICE_CLAIM, DEFAULT_MS_SERVICE_HELLO
+from .._waiting import pauses
 from ..errors import CudaIpcError, CudaIpcTimeout
 from .envelope import HELLO, Envelope
 from .names import FoundOffer, request_name
@@ -33,7 +36,8 @@ def claim_offer(
     hub: Hub, offer: FoundOffer, plan: ClientPlan, deadline: Deadline
 ) -> ClientChannels:
     """Raises READERS_FULL if another client was faster; NOT_FOUND, PEER_GONE if the worker is gone;
-    and the errors of `open_channel` and `create_channel`.
+    TIMEOUT if it sends no hello, or does not open the channel of the requests; and the errors of
+    `open_channel` and `create_channel`.
     """
     name = offer.name
     # The deadline in place of seconds goes on from call to call, and can be cancelled.
@@ -52,6 +56,11 @@ def claim_offer(
             sharing=plan.sharing,
             timeout=limit,
         )
+        try:
+            _await_reader(requests, replies, deadline)
+        except BaseException:
+            requests._leave()
+            raise
     except BaseException:
         replies._leave()  # no work of a GPU uses it
         raise
@@ -59,16 +68,16 @@ def claim_offer(
 
 
 def _read_hello(replies: ChannelReader, deadline: Deadline) -> ServiceFacts:
+    limit = deadline.shorter(DEFAULT_MS_SERVICE_HELLO / 1000)
     while True:
-        deadline.attempt = f'connect to worker "{replies.name}"'
-        deadline.check(lambda: "it has sent no hello")
+        limit.check(lambda: "it has sent no hello")
         try:
             first = replies.next(_LOOK_S)
             break
         except CudaIpcTimeout:
             continue
     if first is None:
-        raise CudaIpcError("PEER_GONE", f'Cannot connect to worker "{replies.name}": it was closed')
+        raise _closed(replies)
     replies._give_back(first, None)
     hello = Envelope(replies.name, first.meta)
     if hello.kind != HELLO:
@@ -77,6 +86,25 @@ def _read_hello(replies: ChannelReader, deadline: Deadline) -> ServiceFacts:
             f'Cannot connect to worker "{replies.name}": its first message is of kind {hello.kind}',
         )
     return parse_hello(replies.name, hello.json)
+
+
+def _await_reader(requests: ChannelWriter, replies: ChannelReader, deadline: Deadline) -> None:
+    """Until the worker has attached to the requests, nobody would answer them."""
+    limit = deadline.shorter(DEFAULT_MS_SERVICE_CLAIM / 1000)
+    for pause in pauses():
+        if requests.readers > 0:
+            return
+        if replies._is_over():
+            raise _closed(replies)
+        limit.check(
+            lambda: "it has not opened its requests. If it runs as another user, pass `sharing`"
+        )
+        requests._check_link()
+        time.sleep(pause)
+
+
+def _closed(replies: ChannelReader) -> CudaIpcError:
+    return CudaIpcError("PEER_GONE", f'Cannot connect to worker "{replies.name}": it was closed')
 
 
 def _device_of(replies: ChannelReader) -> str:

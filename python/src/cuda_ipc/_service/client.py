@@ -57,7 +57,15 @@ class ServiceClient(ClosingAsync, OfProcess):
         self._closings = Closings(self._lock)
         far = self._far_workers if machine == "any" else None
         self._search = WorkerSearch(
-            hub, name, plan, self._is_needed, self._wants, self._on_link, self._on_no_hub, far
+            hub,
+            name,
+            plan,
+            self._is_needed,
+            self._uses,
+            self._room,
+            self._on_link,
+            self._on_no_hub,
+            far,
         )
 
     @property
@@ -291,10 +299,12 @@ class ServiceClient(ClosingAsync, OfProcess):
     def _is_needed(self) -> bool:
         return len(self._waiting) > 0 and self.workers < self._plan.workers_max
 
-    def _wants(self, worker: str) -> bool:
+    def _uses(self, worker: str) -> bool:
         with self._lock:
-            is_known = any(link.worker == worker for link in self._links)
-        return self.workers < self._plan.workers_max and not is_known
+            return any(link.worker == worker for link in self._links)
+
+    def _room(self) -> int:
+        return self._plan.workers_max - self.workers
 
     def _far_workers(self) -> list[str]:
         with self._lock:

@@ -14,7 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._deadline import Deadline, GrowingPause
-from .._protocol import DEFAULT_MS_REQUEST, DEFAULT_MS_SERVICE_LOOK_AGAIN
+from .._protocol import (
+    DEFAULT_MS_REQUEST,
+    DEFAULT_MS_SERVICE_HELLO,
+    DEFAULT_MS_SERVICE_LOOK_AGAIN,
+)
 from ..errors import CudaIpcError, CudaIpcTimeout
 from .claim import ClientChannels, claim_offer
 from .names import FoundOffer, offer_prefix, offers_among, request_name, workers_among
@@ -37,26 +41,33 @@ class WorkerSearch:
         service: str,
         plan: ClientPlan,
         is_needed: Callable[[], bool],
-        wants: Callable[[str], bool],
+        uses: Callable[[str], bool],
+        room: Callable[[], int],
         on_link: Callable[[ClientChannels, str | None], object],
         on_failure: Callable[[CudaIpcError], object],
         far_workers: Callable[[], list[str]] | None,
     ) -> None:
-        """`far_workers` gives the workers of other machines to which there are links; None if they
+        """`uses` says whether there is a link to a worker, and `room` how many more may be linked.
+
+        `far_workers` gives the workers of other machines to which there are links; None if they
         are not wanted. `on_link` gets the name of a worker's machine, None for this one.
         """
         self._hub = hub
         self._service = service
         self._plan = plan
         self._is_needed = is_needed
-        self._wants = wants
+        self._uses = uses
+        self._room = room
         self._on_link = on_link
         self._on_failure = on_failure
         self._far_workers = far_workers
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closed = False
-        self._limit: Deadline | None = None
+        #: Of the calls under way.
+        self._limits: set[Deadline] = set()
+        #: By worker, the threads that claim offers of this machine.
+        self._claims: dict[str, threading.Thread] = {}
         self._last_look = float("-inf")
         #: Why each worker that was found could not be used, for the error of a timeout.
         self._unusable: dict[str, CudaIpcError] = {}
@@ -84,11 +95,12 @@ class WorkerSearch:
         """No worker is found after this returns."""
         with self._changed:
             self._is_closed = True
-            thread, limit = self._thread, self._limit
+            threads = [*self._claims.values(), *([self._thread] if self._thread else [])]
+            limits = list(self._limits)
             self._changed.notify_all()
-        if limit is not None:
+        for limit in limits:
             limit.cancel()
-        if thread is not None:
+        for thread in threads:
             thread.join()
 
     def timed_out(self, deadline: Deadline) -> CudaIpcTimeout:
@@ -121,10 +133,7 @@ class WorkerSearch:
                 if self._look():
                     pause = GrowingPause()
             except CudaIpcError as wrong:
-                with self._changed:
-                    self._look_failure = wrong
-                if wrong.code in _ENDING:
-                    self._on_failure(wrong)
+                self._look_failed(wrong)
             self._last_look = time.monotonic()
             with self._changed:
                 if not self._is_closed and self._is_needed():
@@ -147,18 +156,69 @@ class WorkerSearch:
             self._look_failure = None
             for gone in set(self._unusable) - workers:
                 del self._unusable[gone]
-        found = False
-        for offer in offers_among(self._service, names):
+            # Those that were refused come last, so that the others have a turn.
+            refused = set(self._unusable)
+        begun: list[str] = []
+        for offer in sorted(
+            offers_among(self._service, names), key=lambda offer: offer.worker in refused
+        ):
             workers.discard(offer.worker)
-            if self._is_closed or not self._wants(offer.worker):
-                continue
-            found |= self._use(offer.worker, _given(offer))
+            if self._wants(offer.worker):
+                self._begin_claim(offer)
+                begun.append(offer.worker)
+        found = self._any_of(begun)
         for worker in workers:
             if self._wants(worker):
                 self._has_no_offer(worker)
         if self._far_workers is not None and self._is_needed() and not self._is_closed:
             found |= self._use(_ELSEWHERE, self._offer_of_bridge)
         return found
+
+    def _wants(self, worker: str) -> bool:
+        if self._uses(worker):
+            return False
+        with self._changed:
+            is_free = worker not in self._claims and not self._is_closed
+            return is_free and self._room() > len(self._claims)
+
+    def _begin_claim(self, offer: FoundOffer) -> None:
+        """On a thread of its own, because a worker may say nothing."""
+
+        def claim() -> None:
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                self._use(offer.worker, _given(offer))
+            except CudaIpcError as wrong:
+                self._look_failed(wrong)
+            finally:
+                with self._changed:
+                    del self._claims[offer.worker]
+                    self._changed.notify_all()
+
+        name = f"cuda-ipc claim {self._service}"
+        thread = threading.Thread(target=claim, name=name, daemon=True)
+        with self._changed:
+            if self._is_closed:
+                return
+            self._claims[offer.worker] = thread
+            thread.start()
+
+    def _any_of(self, workers: list[str]) -> bool:
+        """Whether one of the claims led to a link. Those that take long go on beside this."""
+        end = time.monotonic() + DEFAULT_MS_SERVICE_HELLO / 1000
+        with self._changed:
+            while not self._is_closed and not self._claims.keys().isdisjoint(workers):
+                remaining = end - time.monotonic()
+                if remaining <= 0:
+                    break
+                self._changed.wait(remaining)
+        return any(self._uses(worker) for worker in workers)
+
+    def _look_failed(self, wrong: CudaIpcError) -> None:
+        with self._changed:
+            self._look_failure = wrong
+        if wrong.code in _ENDING:
+            self._on_failure(wrong)
 
     def _offer_of_bridge(self, limit: Deadline) -> tuple[FoundOffer, str | None]:
         from .elsewhere import ask_for_worker
@@ -190,14 +250,14 @@ class WorkerSearch:
         """A deadline in place of seconds, which `close` cancels."""
         limit = Deadline(attempt, DEFAULT_MS_REQUEST / 1000)
         with self._changed:
-            self._limit = limit
+            self._limits.add(limit)
             if self._is_closed:
                 limit.cancel()
         try:
             yield limit
         finally:
             with self._changed:
-                self._limit = None
+                self._limits.discard(limit)
 
     def _has_no_offer(self, worker: str) -> None:
         message = (
