@@ -155,6 +155,8 @@ export const limits = {
   serviceDepthMax: 256,
   /** Clients of one service worker, and workers of one client. */
   serviceLinksMax: 1024,
+  /** Users that one call names as those of workers. */
+  serviceUsersMax: 64,
   /** Requests that one worker handles at a time. */
   serviceConcurrencyMax: 4096,
   /** Requests of one client that wait for a worker. */

@@ -19,6 +19,7 @@ import { checks } from "./call-checks.js";
 import type { HubLink, Reconnected } from "./connection/hub-link.js";
 import { leaveHub, leaveWhenDisconnected } from "./connection/leave-hub.js";
 import { restartHub } from "./connection/restart-hub.js";
+import { trustedUsers } from "./connection/trusted-users.js";
 import { Devices } from "./devices.js";
 import type {
   CreateBundleOptions,
@@ -239,6 +240,11 @@ export class Hub extends HubTransfers {
       { name: checkName(name) },
       this.#begin(`inspect "${name}"`, options),
     );
+  }
+
+  /** The uids of this process's user, of root and of the hub's user, for the hub. @internal */
+  async trustedUsers(options: WaitOptions): Promise<ReadonlySet<number>> {
+    return trustedUsers(this.#link, this.#begin("ask the hub for its users", options));
   }
 
   /**

@@ -14,6 +14,7 @@ export type {
   MessageOptions,
   RequestOptions,
   ServeOptions,
+  WorkerUsers,
 } from "../service/service-options.js";
 
 checkRuntime();

@@ -19,16 +19,18 @@ import type { ConnectServiceOptions } from "./service-options.js";
 export type ClaimedOffer = Omit<ClientChannels, "machine">;
 
 /**
+ * @param checkOwner throws if no worker of this user is wanted
  * @throws READERS_FULL if another client was faster
  * @throws NOT_FOUND, PEER_GONE if the worker is gone
  * @throws TIMEOUT if it sends no hello, or does not open the channel of the requests
- * @throws the errors of `openChannel` and `createChannel`
+ * @throws the errors of `openChannel` and `createChannel`, and of `checkOwner`
  */
 export async function claimOffer(
   hub: Hub,
   { worker, name }: FoundOffer,
   { device, stream, sharing }: ConnectServiceOptions,
   signal: AbortSignal,
+  checkOwner?: (uid: number) => void,
 ): Promise<ClaimedOffer> {
   const attempt = `connect to worker "${name}"`;
   const deadline = new Deadline(attempt, { signal }, defaults.requestTimeoutMs);
@@ -36,6 +38,8 @@ export async function claimOffer(
     const rest = () => ({ signal, timeoutMs: deadline.remainingMs });
     const opened = await hub.openChannel(name, { from: "oldest", wait: false, stream, ...rest() });
     const replies = scope.own(opened, (replies) => replies.close());
+    // WHY only now: while it is open here, its name cannot pass to another user unseen.
+    if (checkOwner !== undefined) checkOwner((await hub.inspect(name, rest())).object.ownerUid);
     const facts = await readHello(replies, signal);
     const { dtype, shape, metaBytesMax } = facts.request;
     const ring = {

@@ -15,6 +15,7 @@ import { type ChannelOptions, channelChecks, channelShape } from "../channel/cha
 import type { ChannelShape } from "../channel/channel-parts.js";
 import type { Meta } from "../channel/message-meta.js";
 import { sharingCheck } from "../client/call-checks.js";
+import { UID_MAX } from "../client/connection/hub-trust.js";
 import { Hub } from "../client/hub.js";
 import type { SharingOptions } from "../client/hub-options.js";
 import type { Device } from "../gpu/device.js";
@@ -86,8 +87,18 @@ export interface ConnectServiceOptions {
   readonly device?: string | undefined;
   /** The stream that reads replies (as with `openChannel`) and fills requests. */
   readonly stream?: Stream | undefined;
-  /** Other users whose workers may read the requests. */
+  /** Other users whose workers may read the requests. Needed for those that `workers` names. */
   readonly sharing?: SharingOptions | undefined;
+  /**
+   * Users whose workers it takes, beside those of this process's user, of root and of the hub's
+   * user. The kernel tells the hub of which user a worker is.
+   */
+  readonly workers?: WorkerUsers | undefined;
+}
+
+/** Users of this machine, by the numbers that the hub sees. */
+export interface WorkerUsers {
+  readonly uid: number | readonly number[];
 }
 
 const { dtype, shape, byteLength } = channelChecks;
@@ -115,6 +126,27 @@ export const checkServe = optionsOf<ServeOptions>(
   { needs: ["request"], such: "{ request: { dtype, shape }, reply: { dtype, shape } }" },
 );
 
+const aUid = integer(0, UID_MAX);
+
+const workersCheck = nested<WorkerUsers>(
+  {
+    uid: (option, value) => {
+      const uids = Array.isArray(value) ? value : [value];
+      if (uids.length > limits.serviceUsersMax) {
+        const found = `${uids.length} users, over the limit of ${limits.serviceUsersMax}`;
+        throw new RangeError(`${option} has ${found}`);
+      }
+      for (const uid of uids) aUid(option, uid);
+    },
+  },
+  { needs: ["uid"], such: "{ uid: 1001 }" },
+);
+
+/** The uids that the option names. */
+export function uidsOf(workers: WorkerUsers | undefined): readonly number[] {
+  return workers === undefined ? [] : [workers.uid].flat();
+}
+
 const checkConnectService = optionsOf<ConnectServiceOptions>("connectService()", {
   policy: oneOf("retry", "fail"),
   retriesMax: integer(0),
@@ -123,6 +155,7 @@ const checkConnectService = optionsOf<ConnectServiceOptions>("connectService()",
   device: aDeviceName,
   stream: aStream,
   sharing: sharingCheck,
+  workers: workersCheck,
 });
 
 export interface RequestOptions extends WaitOptions {

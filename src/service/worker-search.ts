@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { Deadline } from "../base/deadline.js";
-import { type CudaIpcError, hasCode } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { GrowingPause } from "../base/pause.js";
 import type { Hub } from "../client/hub.js";
@@ -21,7 +21,7 @@ import {
   requestName,
   workersAmong,
 } from "./service-names.js";
-import type { ConnectServiceOptions } from "./service-options.js";
+import { type ConnectServiceOptions, uidsOf } from "./service-options.js";
 
 export interface SearchEvents {
   /** Whether the search goes on. */
@@ -43,6 +43,8 @@ export class WorkerSearch {
   readonly #service: string;
   readonly #options: ConnectServiceOptions;
   readonly #events: SearchEvents;
+  /** The users whose workers it takes, once the hub has said who they are. */
+  #trusted: ReadonlySet<number> | undefined;
   readonly #ended = new AbortController();
   readonly #found: FoundWorkers;
   /** Claims of offers of this machine, by worker. True if it led to a link. */
@@ -105,12 +107,22 @@ export class WorkerSearch {
   async #look(): Promise<boolean> {
     const { signal } = this.#ended;
     const objects = await this.#hub.list({ prefix: offerPrefix(this.#service), signal });
+    this.#trusted ??= new Set([
+      ...(await this.#hub.trustedUsers({ signal })),
+      ...uidsOf(this.#options.workers),
+    ]);
     const names = namesHere(objects);
+    const owners = new Map(objects.map(({ name, ownerUid }) => [name, ownerUid]));
     const workers = workersAmong(this.#service, names);
     this.#found.see(workers);
     const begun: Promise<boolean>[] = [];
     for (const offer of this.#found.bestFirst(offersAmong(this.#service, names))) {
       workers.delete(offer.worker);
+      const uid = owners.get(offer.name);
+      if (uid !== undefined && !this.#trusted.has(uid)) {
+        this.#found.refused(offer.worker, untrusted(offer.worker, uid));
+        continue;
+      }
       if (!signal.aborted && this.#wants(offer.worker)) begun.push(this.#begin(offer));
     }
     const found = await this.#anyOf(begun);
@@ -188,10 +200,20 @@ export class WorkerSearch {
   }
 
   async #claim(offer: FoundOffer, machine: string | undefined): Promise<void> {
-    const claimed = await claimOffer(this.#hub, offer, this.#options, this.#ended.signal);
+    const checkOwner = (uid: number) => {
+      if (!this.#trusted?.has(uid)) throw untrusted(offer.worker, uid);
+    };
+    const { signal } = this.#ended;
+    const claimed = await claimOffer(this.#hub, offer, this.#options, signal, checkOwner);
     this.#found.usable(offer.worker);
     this.#events.onLink({ ...claimed, machine });
   }
+}
+
+function untrusted(worker: string, uid: number): CudaIpcError {
+  const remedy = `To take workers of this user, pass workers: { uid: ${uid} }.`;
+  const message = `Cannot use worker "${worker}": it is of user ${uid}. ${remedy}`;
+  return new CudaIpcError("UNTRUSTED_PEER", message);
 }
 
 /** Offers that a bridge made are for the client that asked for them. */

@@ -119,6 +119,7 @@ function protocolText(): string {
       serviceLinks: limits.serviceLinksMax,
       serviceConcurrency: limits.serviceConcurrencyMax,
       serviceWaiting: limits.serviceWaitingMax,
+      serviceUsers: limits.serviceUsersMax,
       serviceReportBytes: limits.serviceReportBytesMax,
       groupSize: limits.groupSizeMax,
       gatherBytes: limits.gatherBytesMax,

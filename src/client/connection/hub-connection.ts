@@ -9,7 +9,7 @@ import { packageVersion } from "../../base/own-package.js";
 import { closeFds } from "../../os/foreign-fd.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { PacketChannel } from "../../os/packet-channel.js";
-import type { Packet, SeqpacketSocket } from "../../os/seqpacket.js";
+import type { Packet, PeerCredentials, SeqpacketSocket } from "../../os/seqpacket.js";
 import { ownThread } from "../../os/thread-identity.js";
 import { decodeResult, encodeMessage } from "../../wire/codec.js";
 import {
@@ -42,6 +42,7 @@ const UNAWAITED: Pending = { settle: (packet) => closeFds(packet.fds), fail: () 
 export class HubConnection {
   readonly socketPath: string;
   readonly hubPid: number;
+  readonly hubUid: number;
   readonly #channel: PacketChannel;
   readonly #pending = new Map<number, Pending>();
   readonly #onEnd: Set<(reason: CudaIpcError) => void> = new Set();
@@ -50,9 +51,10 @@ export class HubConnection {
   #ended: CudaIpcError | undefined;
   #closing = false;
 
-  private constructor(socketPath: string, socket: SeqpacketSocket, hubPid: number) {
+  private constructor(socketPath: string, socket: SeqpacketSocket, hub: PeerCredentials) {
     this.socketPath = socketPath;
-    this.hubPid = hubPid;
+    this.hubPid = hub.pid;
+    this.hubUid = hub.uid;
     const handler = {
       onPacket: (packet: Packet) => this.#onPacket(packet),
       onEnd: (reason: unknown) => this.#end(reason),
@@ -80,7 +82,7 @@ export class HubConnection {
     try {
       const peer = socket.peerCredentials();
       checkHubUser(socketPath, peer.uid, trusted);
-      connection = new HubConnection(socketPath, socket, peer.pid);
+      connection = new HubConnection(socketPath, socket, peer);
     } catch (error) {
       socket.close();
       throw error;

@@ -28,9 +28,8 @@ export interface Reconnected {
 }
 
 export interface HubLinkOptions {
-  /** False if the client never looks for the next hub. */
+  /** Whether to look for the next hub, and how long. */
   readonly reconnect: boolean;
-  /** How long to look for the next hub. */
   readonly reconnectTimeoutMs: number;
 }
 
@@ -59,7 +58,6 @@ export class HubLink {
   readonly #waiters = new Waiters<HubConnection>();
   readonly #onEnd = new Listeners<CudaIpcError>();
   readonly #onReconnect = new Listeners<Reconnected>();
-  /** The latest connection. */
   #connection: HubConnection;
   #ready = true;
   #readySinceMs = 0;
@@ -81,9 +79,13 @@ export class HubLink {
     this.#begin(connection);
   }
 
-  /** The number of this client's session. */
   get session(): number {
     return this.#session;
+  }
+
+  /** The user of the hub's process. */
+  get hubUid(): number {
+    return this.#connection.hubUid;
   }
 
   /** Calls the listener once if the link ends, or has ended, other than by `close`. */
@@ -180,9 +182,8 @@ export class HubLink {
     if (this.#ended !== undefined) return;
     const isReady = this.#ready;
     this.#onEnd.clear();
-    this.#end(
-      new CudaIpcError("CLOSED", `The connection to the hub at ${this.socketPath} was closed`),
-    );
+    const closed = `The connection to the hub at ${this.socketPath} was closed`;
+    this.#end(new CudaIpcError("CLOSED", closed));
     try {
       if (goodbye && isReady && (await this.#leave())) return;
       // Also if nothing is owed: the connection may be in the middle of registering leases.
@@ -278,9 +279,8 @@ export class HubLink {
   /** Returns false if the connection ended before the hub had answered. */
   async #leave(): Promise<boolean> {
     try {
-      return await this.#connection.close(
-        new Deadline("leave the hub", {}, defaults.goodbyeTimeoutMs),
-      );
+      const deadline = new Deadline("leave the hub", {}, defaults.goodbyeTimeoutMs);
+      return await this.#connection.close(deadline);
     } catch (error) {
       // Not a failure: the goodbye is in the hub's socket, and is read once the hub continues.
       if (hasCode(error, "TIMEOUT")) return true;

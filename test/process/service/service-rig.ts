@@ -7,6 +7,7 @@ import type { ConnectServiceOptions, ServeOptions } from "../../../src/service/s
 import { Actor } from "../../support/actor.js";
 import { TestHub } from "../../support/test-hub.js";
 import { soon, until } from "../../support/until.js";
+import { HUB } from "../hub/tenant-rig.js";
 
 const WORKER = new URL("./actors/worker.js", import.meta.url);
 const CLIENT = new URL("./actors/client.js", import.meta.url);
@@ -101,8 +102,11 @@ export async function startWorker(
   socket: string,
   name: string,
   options: Partial<ServeOptions> = {},
+  user?: { readonly uid: number; readonly gid: number },
 ): Promise<Actor> {
-  const worker = new Actor(WORKER, { args: [socket, name, JSON.stringify(options)] });
+  const args = [socket, name, JSON.stringify(options)];
+  const asUser = user && { user, env: { CUDA_IPC_HUB_UID: String(HUB.uid) } };
+  const worker = new Actor(WORKER, { args, ...asUser });
   try {
     assert.deepEqual(await worker.says(), { ready: true });
     return worker;

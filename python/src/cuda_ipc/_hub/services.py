@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._choices import DTypeLike, Machine, Policy, Sharing
@@ -138,6 +138,7 @@ class HubServices(HubChannels):
         device: Device | None = None,
         stream: Any = None,
         sharing: Sharing | None = None,
+        workers: Mapping[str, Any] | None = None,
     ) -> ServiceClient:
         """A client of the service with this name. It looks for workers when it has requests.
 
@@ -147,8 +148,10 @@ class HubServices(HubChannels):
         that of the replies. `stream` is the stream of a GPU that fills requests and reads replies,
         as for `open_channel`: a reply comes before its data, and the stream waits for them. With
         `machine` "any", requests for which no worker of this machine has room go to workers of
-        other machines, through its bridge. Raises INVALID_NAME; TypeError, ValueError, also for a
-        wrong stream.
+        other machines, through its bridge. It takes workers of this process's user, of root and of
+        the hub's user, and of the users that `workers` names: `{"uid": 1001}`, or several in a
+        list. `sharing` lets their workers read the requests. Raises INVALID_NAME; TypeError,
+        ValueError, also for a wrong stream.
         """
         from .._service.client import ServiceClient
         from .._service.plan import client_plan
@@ -157,7 +160,7 @@ class HubServices(HubChannels):
         if machine not in ("here", "any"):
             raise ValueError(f'machine must be "here" or "any", not {machine!r}')
         where = None if device is None else device_name(device)
-        plan = client_plan(policy, retries_max, workers_max, where, sharing, stream)
+        plan = client_plan(policy, retries_max, workers_max, where, sharing, stream, workers)
         client = ServiceClient(self, name, plan, machine)  # type: ignore[arg-type]
         self._services.add(client)
         return client

@@ -15,6 +15,7 @@ from ..errors import CudaIpcError, CudaIpcTimeout
 from .envelope import HELLO, Envelope
 from .names import FoundOffer, request_name
 from .plan import ClientPlan, ServiceFacts, parse_hello
+from .users import untrusted
 from .window import slots_of
 
 if TYPE_CHECKING:
@@ -33,17 +34,25 @@ class ClientChannels(NamedTuple):
 
 
 def claim_offer(
-    hub: Hub, offer: FoundOffer, plan: ClientPlan, deadline: Deadline
+    hub: Hub,
+    offer: FoundOffer,
+    plan: ClientPlan,
+    deadline: Deadline,
+    trusted: frozenset[int],
 ) -> ClientChannels:
     """Raises READERS_FULL if another client was faster; NOT_FOUND, PEER_GONE if the worker is gone;
-    TIMEOUT if it sends no hello, or does not open the channel of the requests; and the errors of
-    `open_channel` and `create_channel`.
+    UNTRUSTED_PEER if its user is not `trusted`; TIMEOUT if it sends no hello, or does not open the
+    channel of the requests; and the errors of `open_channel` and `create_channel`.
     """
     name = offer.name
     # The deadline in place of seconds goes on from call to call, and can be cancelled.
     limit: Any = deadline
     replies = hub.open_channel(name, start="oldest", stream=plan.stream, wait=False, timeout=limit)
     try:
+        # WHY only now: while it is open here, its name cannot pass to another user unseen.
+        uid = hub.inspect(name, limit)[0].owner_uid
+        if uid not in trusted:
+            raise untrusted(offer.worker, uid)
         facts = _read_hello(replies, deadline)
         requests = hub.create_channel(
             request_name(name),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._channel_parts import check_range, new_facts
@@ -19,6 +19,7 @@ from .._protocol import (
 )
 from ..errors import CudaIpcError
 from .envelope import ENVELOPE_BYTES
+from .users import named_users
 from .window import slots_of
 
 if TYPE_CHECKING:
@@ -178,6 +179,8 @@ class ClientPlan(NamedTuple):
     sharing: Sharing | None
     #: The stream that fills requests and reads replies.
     stream: Stream | None
+    #: The uids of other users whose workers it takes.
+    workers: tuple[int, ...]
 
 
 def client_plan(
@@ -187,6 +190,7 @@ def client_plan(
     device: str | None,
     sharing: Sharing | None,
     stream: object,
+    workers: Mapping[str, Any] | None,
 ) -> ClientPlan:
     """Raises TypeError, ValueError."""
     if policy not in ("retry", "fail"):
@@ -194,4 +198,5 @@ def client_plan(
     check_range("retries_max", retries_max, 0, 2**31)
     check_range("workers_max", workers_max, 1, LIMIT_SERVICE_LINKS)
     found = _found_stream(stream, device)
-    return ClientPlan(policy, retries_max, workers_max, device, sharing, found)
+    users = named_users(workers)
+    return ClientPlan(policy, retries_max, workers_max, device, sharing, found, users)

@@ -23,6 +23,7 @@ from ..errors import CudaIpcError, CudaIpcTimeout
 from .claim import ClientChannels, claim_offer
 from .names import FoundOffer, offer_prefix, offers_among, request_name, workers_among
 from .plan import ClientPlan
+from .users import trusted_users, untrusted
 
 if TYPE_CHECKING:
     from ..hub import Hub
@@ -62,6 +63,8 @@ class WorkerSearch:
         self._on_failure = on_failure
         self._far_workers = far_workers
         self._changed = threading.Condition()
+        #: The users whose workers it takes, once the hub has said who they are.
+        self._trusted: frozenset[int] = frozenset()
         self._thread: threading.Thread | None = None
         self._is_closed = False
         #: Of the calls under way.
@@ -147,6 +150,9 @@ class WorkerSearch:
         prefix = offer_prefix(self._service)
         with self._limited(f'list the workers of "{self._service}"') as limit:
             infos = self._hub.list(limit, prefix=prefix)
+            if not self._trusted:
+                self._trusted = trusted_users(self._hub._link, limit) | {*self._plan.workers}
+        owners = {info.name: info.owner_uid for info in infos}
         # Offers that a bridge made are for the client that asked for them.
         far = {info.name for info in infos if "replicaOf" in info.descriptor}
         far |= {request_name(name) for name in far}
@@ -163,7 +169,11 @@ class WorkerSearch:
             offers_among(self._service, names), key=lambda offer: offer.worker in refused
         ):
             workers.discard(offer.worker)
-            if self._wants(offer.worker):
+            if owners[offer.name] not in self._trusted:
+                with self._changed:
+                    uid = owners[offer.name]
+                    self._unusable[offer.worker] = untrusted(offer.worker, uid)
+            elif self._wants(offer.worker):
                 self._begin_claim(offer)
                 begun.append(offer.worker)
         found = self._any_of(begun)
@@ -232,7 +242,7 @@ class WorkerSearch:
             with self._limited(f'connect to a worker of "{self._service}"') as limit:
                 offer, machine = find(limit)
                 limit.attempt = f'connect to worker "{offer.name}"'
-                channels = claim_offer(self._hub, offer, self._plan, limit)
+                channels = claim_offer(self._hub, offer, self._plan, limit, self._trusted)
             with self._changed:
                 self._unusable.pop(what, None)
             self._on_link(channels, machine)
