@@ -8,6 +8,8 @@ import { type Session, Sessions } from "./sessions.js";
 import { WaitingOpens } from "./waiting-opens.js";
 
 export interface Held<Fd> {
+  /** The user of the hub. */
+  readonly hubUid: number;
   readonly sessions: Sessions<Fd>;
   readonly objects: ObjectTable<Fd>;
   readonly waiting: WaitingOpens<Fd>;
@@ -26,7 +28,8 @@ export function nothingHeld<Fd>(
   const changeWaits = new ChangeWaits<Fd>(ports);
   objects.index.changes.onChange = (object) => changeWaits.changed(object);
   const sessions = new Sessions<Fd>(policy);
-  return { sessions, objects, waiting: new WaitingOpens(), drains, changeWaits };
+  const waiting = new WaitingOpens<Fd>();
+  return { hubUid: policy.uid, sessions, objects, waiting, drains, changeWaits };
 }
 
 /** Forgets the requests of a session that wait. */

@@ -52,10 +52,10 @@ export class HubCore<Fd> {
     this.#ports = ports;
     this.#lastId = lastId;
     this.#held = nothingHeld(policy, ports, () => this.#nextId());
-    const { sessions, objects, waiting } = this.#held;
+    const { sessions, objects } = this.#held;
     this.#sessions = sessions;
     this.#objects = objects;
-    this.#opens = new OpenRequests(ports, objects, waiting);
+    this.#opens = new OpenRequests(ports, this.#held);
     this.#requests = new ObjectRequests(ports, this.#held, this.#opens);
     this.#sessionEnd = new SessionEnd(ports, this.#held);
     this.#disconnection = new Disconnection(ports, this.#sessions, this.#sessionEnd);

@@ -20,7 +20,7 @@ import { checkMemory, checkSameMemory, checkUse } from "../descriptors/check-des
 import { checkMayPublish, checkMayReplace } from "../objects/name-taken.js";
 import type { ObjectTable } from "../objects/object-table.js";
 import type { Lease, ObjectMemory, SharedObject } from "../objects/shared-object.js";
-import { unheldSince } from "../objects/shared-object.js";
+import { takesNameLater, unheldSince } from "../objects/shared-object.js";
 import { checkMayManage, checkMaySee } from "./access.js";
 import type { ChangeWaits } from "./change-waits.js";
 import { type Drains, isDrained } from "./drains.js";
@@ -38,6 +38,7 @@ export interface PendingPublish {
 
 export class ObjectRequests<Fd> {
   readonly #ports: HubPorts<Fd>;
+  readonly #hubUid: number;
   readonly #objects: ObjectTable<Fd>;
   readonly #opens: OpenRequests<Fd>;
   readonly #drains: Drains<Fd>;
@@ -46,10 +47,11 @@ export class ObjectRequests<Fd> {
 
   constructor(
     ports: HubPorts<Fd>,
-    { objects, drains, changeWaits }: Held<Fd>,
+    { hubUid, objects, drains, changeWaits }: Held<Fd>,
     opens: OpenRequests<Fd>,
   ) {
     this.#ports = ports;
+    this.#hubUid = hubUid;
     this.#objects = objects;
     this.#opens = opens;
     this.#drains = drains;
@@ -71,6 +73,7 @@ export class ObjectRequests<Fd> {
     // At once, and not only when it is published: the client is about to fill the memory.
     if (found !== undefined && replace !== undefined)
       checkMayReplace(found, descriptor.content.kind, replace, session.peer);
+    this.#checkService("create", { name, descriptor }, session);
     const { inodes, writable } = checkMemory(attempt, descriptor, fds, this.#ports);
     checkUse(attempt, { descriptor, sharing, writable }, fds, this.#ports);
     const memory: ObjectMemory<Fd> = { fds: fds as [Fd, ...Fd[]], writable };
@@ -96,12 +99,22 @@ export class ObjectRequests<Fd> {
     const { id, object: number } = request;
     const object = this.#owned(session, number, "publish");
     checkMayPublish(object, this.#objects.index.find(object.name), session.peer);
+    if (takesNameLater(object)) this.#checkService("publish", object, session);
     this.#objects.publish(object);
     if (this.#ports.isKept(number)) return {};
     const pending = { connection: session.connection.id, request: id };
     const others = this.#pendingPublishes.get(number) ?? [];
     this.#pendingPublishes.set(number, [...others, pending]);
     return undefined;
+  }
+
+  /** @throws PERMISSION_DENIED */
+  #checkService(
+    verb: "create" | "publish",
+    object: Pick<SharedObject<Fd>, "name" | "descriptor">,
+    { peer }: Session<Fd>,
+  ): void {
+    this.#objects.index.services.check(verb, object, peer, this.#hubUid);
   }
 
   /** The publishes of this object that wait for their reply. Reply to them now. */

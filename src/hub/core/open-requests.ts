@@ -13,6 +13,7 @@ import { checkName } from "../../wire/names.js";
 import { checkAccess } from "../descriptors/check-descriptor.js";
 import { givenDescriptors } from "../descriptors/given-descriptors.js";
 import type { ObjectTable } from "../objects/object-table.js";
+import { checkMayReadRequests } from "../objects/service-users.js";
 import {
   freeSeats,
   type Grant,
@@ -24,6 +25,7 @@ import {
 } from "../objects/shared-object.js";
 import { checkMayOpen, mayOpen } from "./access.js";
 import { errorReply } from "./error-reply.js";
+import type { Held } from "./held.js";
 import type { HubPorts, Outgoing, Peer } from "./ports.js";
 import type { Session } from "./sessions.js";
 import type { WaitingOpens } from "./waiting-opens.js";
@@ -34,9 +36,11 @@ export class OpenRequests<Fd> {
   readonly #ports: HubPorts<Fd>;
   readonly #objects: ObjectTable<Fd>;
   readonly #waiting: WaitingOpens<Fd>;
+  readonly #hubUid: number;
 
-  constructor(ports: HubPorts<Fd>, objects: ObjectTable<Fd>, waiting: WaitingOpens<Fd>) {
+  constructor(ports: HubPorts<Fd>, { hubUid, objects, waiting }: Held<Fd>) {
     this.#ports = ports;
+    this.#hubUid = hubUid;
     this.#objects = objects;
     this.#waiting = waiting;
   }
@@ -104,6 +108,8 @@ export class OpenRequests<Fd> {
 
   #grant(session: Session<Fd>, request: Open, object: SharedObject<Fd>): void {
     checkMayOpen(object, session.peer, request.access);
+    const named = (name: string) => this.#objects.index.find(name);
+    checkMayReadRequests(object, named, session.peer, this.#hubUid);
     const grant = grantFor(object, request);
     checkAccess(object, request.access, request.role);
     const given = givenDescriptors(object, grant, this.#ports);

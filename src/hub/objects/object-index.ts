@@ -2,12 +2,14 @@
 import type { Peer } from "../core/ports.js";
 import { NamelessObjects } from "./nameless-objects.js";
 import { ObjectChanges } from "./object-changes.js";
+import { ServiceUsers } from "./service-users.js";
 import type { Lease, SharedObject } from "./shared-object.js";
 import { VisibleNames } from "./visible-names.js";
 
 export class ObjectIndex<Fd> {
   readonly changes = new ObjectChanges<Fd>();
   readonly nameless = new NamelessObjects<Fd>();
+  readonly services = new ServiceUsers();
   readonly #objects = new Map<number, SharedObject<Fd>>();
   readonly #byName = new Map<string, SharedObject<Fd>>();
   readonly #leases = new Map<number, Lease<Fd>>();
@@ -65,8 +67,10 @@ export class ObjectIndex<Fd> {
     this.#objects.set(object.id, object);
     if (object.memory === undefined) this.#withoutMemoryCount += 1;
     if (object.named && object.lifetime === "pinned") this.#pinnedCount += 1;
-    if (object.named) this.#byName.set(object.name, object);
-    else this.nameless.add(object);
+    if (object.named) {
+      this.#byName.set(object.name, object);
+      this.services.count(object, 1);
+    } else this.nameless.add(object);
   }
 
   sortNames(): void {
@@ -79,6 +83,7 @@ export class ObjectIndex<Fd> {
     object.named = true;
     if (object.lifetime === "pinned") this.#pinnedCount += 1;
     this.#byName.set(object.name, object);
+    this.services.count(object, 1);
     this.#visibleNames.add(object);
   }
 
@@ -92,6 +97,7 @@ export class ObjectIndex<Fd> {
     object.named = false;
     if (object.lifetime === "pinned") this.#pinnedCount -= 1;
     this.#byName.delete(object.name);
+    this.services.count(object, -1);
     this.#visibleNames.delete(object);
     if (this.#objects.has(object.id)) this.nameless.add(object);
     this.changes.ended(object);
@@ -128,6 +134,7 @@ export class ObjectIndex<Fd> {
     this.#leases.clear();
     this.#visibleNames.clear();
     this.nameless.clear();
+    this.services.clear();
     this.#pinnedCount = this.#withoutMemoryCount = 0;
   }
 }

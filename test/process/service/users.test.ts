@@ -73,4 +73,20 @@ describe("workers of a service on a hub of several users", { skip: skipUnlessRoo
       assert.equal((await ask(named)).pid, worker.pid);
     }
   });
+
+  it("are of one user, who has the name until the last worker is gone", async () => {
+    await using hub = await startHub();
+    const refusal = async () => {
+      const file = new URL("./actors/user-worker.js", import.meta.url);
+      await using other = new Actor(file, { args: [hub.socket, SERVICE], user: BOB, env });
+      return (await other.says()) as Answer;
+    };
+    {
+      await using _ = await startWorker(hub.socket, SERVICE, { sharing: FOR_ALL }, ALICE);
+      const { code, message = "" } = await refusal();
+      assert.equal(code, "PERMISSION_DENIED", message);
+      assert.match(message, /service "double" belongs to user 12341, .+ and user 12342 asked/);
+    }
+    await until("the name is free", async () => (await refusal()).code === undefined);
+  });
 });

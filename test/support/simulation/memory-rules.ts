@@ -5,7 +5,7 @@
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Sharing } from "../../../src/wire/messages.js";
 import { isChannelAsClaimed, isKnowable } from "./channel-rules.js";
-import type { ModelObject, ModelSession } from "./model.js";
+import type { Model, ModelObject, ModelSession } from "./model.js";
 import type { Uses } from "./tally.js";
 import type { Held } from "./world.js";
 
@@ -40,6 +40,42 @@ export function mayOpen(
     object.sharing.with === "all" ||
     (object.sharing.with === "group" && [gid, ...groups].includes(object.owner.gid));
   return isInvited && (access === "read" || object.sharing.access === "read-write");
+}
+
+/** The service of which this name is an offer, or of whose link it has the requests. */
+function linkOf(name: string): { service: string; replies: string; isOffer: boolean } | undefined {
+  const [, service = "", worker = "", requests] =
+    /^(.+):w([0-9a-z]{1,24}:\d{1,15})(:req)?$/.exec(name) ?? [];
+  if (service === "") return undefined;
+  return { service, replies: `${service}:w${worker}`, isOffer: requests === undefined };
+}
+
+/** Whether the service of this name, if it is an offer's, has other users' workers alone. */
+export function isOfOthers(
+  { names, policy }: Pick<Model, "names" | "policy">,
+  { name, descriptor }: Pick<ModelObject, "name" | "descriptor">,
+  { peer: { uid } }: Asking,
+): boolean {
+  const link = linkOf(name);
+  if (!link?.isOffer || descriptor.replicaOf !== undefined) return false;
+  if (uid === 0 || uid === policy.uid) return false;
+  const owners = [...names.values()].filter((other) => {
+    const found = linkOf(other.name);
+    const isOffer = found?.isOffer && other.descriptor.replicaOf === undefined;
+    return isOffer && found?.service === link.service;
+  });
+  return owners.length > 0 && owners.every(({ owner }) => owner.uid !== uid);
+}
+
+/** Whether the object has requests that only its client, its worker and the hub's user may read. */
+export function isForAnother(
+  { names, policy }: Pick<Model, "names" | "policy">,
+  { name, owner }: Pick<ModelObject, "name" | "owner">,
+  { peer: { uid } }: Asking,
+): boolean {
+  const link = linkOf(name);
+  if (link === undefined || link.isOffer) return false;
+  return ![0, policy.uid, owner.uid, names.get(link.replies)?.owner.uid].includes(uid);
 }
 
 function pages(bytes: number): number {

@@ -11,7 +11,14 @@ import { isValidName } from "../../../src/wire/names.js";
 import { hasWriter } from "./channel-rules.js";
 import { type Event, grant, grantWaiting, restore } from "./grant-rules.js";
 import { isSameProcess } from "./identity.js";
-import { checkCreated, hasOwnFile, isReady, mayManage, usesOf } from "./memory-rules.js";
+import {
+  checkCreated,
+  hasOwnFile,
+  isOfOthers,
+  isReady,
+  mayManage,
+  usesOf,
+} from "./memory-rules.js";
 import { isDrained, type ModelConnection, type ModelObject, type ModelSession } from "./model.js";
 import { changes, clients, inspect, list, status } from "./report-rules.js";
 import type { Held } from "./world.js";
@@ -231,6 +238,7 @@ function create(
       ? undefined
       : whyNotReplaced(found, descriptor, replace, session);
   if (notReplaced !== undefined) return judge.fails(id, message.id, notReplaced);
+  if (isOfOthers(model, message, session)) return judge.fails(id, message.id, "PERMISSION_DENIED");
   if (!checkCreated(descriptor, sharing, held))
     return judge.fails(id, message.id, "INVALID_DESCRIPTOR");
   if (found !== undefined && replace === undefined)
@@ -291,6 +299,7 @@ function publish(event: Event, session: ModelSession, message: RequestOf<"publis
       return judge.fails(id, message.id, found === undefined ? "NOT_FOUND" : "NAME_TAKEN");
     const notReplaced = found && whyNotReplaced(found, descriptor, replace, session);
     if (notReplaced !== undefined) return judge.fails(id, message.id, notReplaced);
+    if (isOfOthers(model, object, session)) return judge.fails(id, message.id, "PERMISSION_DENIED");
   }
   if (event.diskFull && !object.published) return judge.fails(id, message.id, "DISK_FULL");
   if (!object.published && object.replace !== undefined) model.takeName(object);

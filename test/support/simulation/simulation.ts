@@ -50,7 +50,7 @@ export class Simulation {
     this.world.hasKeeper = this.plan.keepsFds;
     this.core = this.newCore(0);
     this.population = new Population(this.random, this.plan);
-    const names = Array.from({ length: this.plan.names }, (_, index) => `name-${index}`);
+    const names = Array.from({ length: this.plan.names }, (_, index) => nameOf(index));
     const foreignSession = (process: SimulatedProcess) => this.population.sessionOfAnother(process);
     this.#around = { random: this.random, world: this.world, names, foreignSession };
   }
@@ -336,4 +336,11 @@ export class Simulation {
     this.trace.push([this.steps, kind, subject, detail]);
     if (this.trace.length > 60) this.trace.splice(0, 30);
   }
+}
+
+/** Some are of two services: offers, and the requests of their links. */
+function nameOf(index: number): string {
+  if (index % 4 > 1) return `name-${index}`;
+  const offer = `service-${index % 16 > 7 ? 1 : 2}:w${index - (index % 4)}:0`;
+  return index % 4 === 0 ? offer : `${offer}:req`;
 }
