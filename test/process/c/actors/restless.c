@@ -61,7 +61,7 @@ static void create(int64_t slots, uint32_t when_full) {
   writer = new_writer(&error);
   writer->ring.lease.hub = &hub;
   if (set_ring(&writer->ring, "restless", &options, &error) != 0 ||
-      create_words(writer, "restless", fds, &error) != 0 ||
+      create_words(writer, false, "restless", fds, &error) != 0 ||
       map_file(&page_memory, fds[3], CUDA_IPC_PAGE_BYTES, true, false, "restless", &error) != 0)
     cuda_ipc_die(&error);
   close(fds[1]), close(fds[3]);
