@@ -27,8 +27,8 @@ export interface NatsOptions {
 }
 
 const LOGIN =
-  "Log in with --user and CUDA_IPC_NATS_PASSWORD, or with CUDA_IPC_NATS_TOKEN. Leave the login out " +
-  "of the URL.";
+  "Log in with --user and CUDA_IPC_NATS_PASSWORD, or with CUDA_IPC_NATS_TOKEN. " +
+  "Leave the login out of the URL.";
 /** Valid names: of a bucket for NATS, of a domain for bridges. */
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 

@@ -66,7 +66,7 @@ export function silentKeeper(socketPath: string): string | undefined {
   const pid = lockHolder(`${socketPath}.lock`)?.pid;
   if (pid === undefined || processState(pid) !== undefined) return undefined;
   return (
-    `the last hub (process ${pid}) has ended, and its keeper, which has the lock, starts no other ` +
-    "one: look whether the keeper is stopped"
+    `the last hub (process ${pid}) has ended, and its keeper, which has the lock, ` +
+    "starts no other one: look whether the keeper is stopped"
   );
 }
