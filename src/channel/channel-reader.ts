@@ -149,7 +149,7 @@ export class ChannelReader<D extends DType = DType> {
     const begin = this.#ring.position;
     do {
       const taken = this.#pending ?? this.#ring.tryTake();
-      if (taken === undefined) return undefined;
+      if (taken === undefined) return this.#returns.ranDry();
       if (taken.readyAt > 0 && !this.#isReady(taken)) {
         if (this.#pending !== undefined) return undefined;
         // Its writer died before the data was ready.

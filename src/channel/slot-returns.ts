@@ -1,7 +1,7 @@
 /** Gives the slots of one reader back: released by the program, or dropped. */
 import type { DType } from "../array/dtype.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { collectGarbage, StallWatch } from "../base/garbage.js";
+import { collectGarbage, garbageWasFound, StallWatch } from "../base/garbage.js";
 import { heldHere } from "../base/held-here.js";
 import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
@@ -17,6 +17,9 @@ import type { SlotMemory } from "./slot-memory.js";
 
 /** Finalizers of a collection run one or two turns later. */
 const TURNS_OF_FINALIZERS = 3;
+
+/** A reader that is behind may drop so many messages before any of them is given back. */
+const UNWATCHED_MAX = 4;
 
 export interface SlotReturnsOptions {
   readonly label: string;
@@ -44,6 +47,9 @@ export class SlotReturns {
   readonly #dropped = new LeakWatch<ReceivedSlot, TakenMessage>((taken) => this.#onDropped(taken));
   /** Bytes that the program may still use although it has dropped the message. */
   readonly #bytes = new FinalizationRegistry<TakenMessage>((taken) => this.giveBack(taken));
+  /** Messages at earlier positions are watched. */
+  #watchedTo = 0;
+  readonly #unwatchedMax: number;
   readonly #stall: StallWatch;
   readonly #ring: RingReader;
   readonly #done: OrderedTimeline;
@@ -66,6 +72,8 @@ export class SlotReturns {
     this.#done = done;
     this.#onRefused = onRefused;
     this.#memory = memory;
+    // A lossy reader holds up others although it has no message to ask for.
+    this.#unwatchedMax = ring.lossy ? 0 : Math.min(UNWATCHED_MAX, control.facts.slots - 1);
     this.#stall = new StallWatch(() =>
       this.#open && ring.holdsAll ? ring.position + ring.heldCount : undefined,
     );
@@ -83,7 +91,11 @@ export class SlotReturns {
   /** The slot of a message that was taken. */
   receive<D extends DType>(memory: SlotMemory<D>, taken: TakenMessage): ReceivedSlot<D> {
     const slot = new ReceivedSlot(this, memory, taken);
-    if (!taken.released) this.#dropped.watch(slot, taken);
+    if (!taken.released) {
+      // WHY kept at first: to watch a message takes a tenth of all its time.
+      taken.holder = slot;
+      if (this.#ring.heldCount > this.#unwatchedMax) this.#watchHeld();
+    }
     if (points.receive.hasSubscribers) {
       const { sequence, byteLength, missed } = taken;
       points.receive.publish({ name: this.label, sequence, byteLength, missed, slot });
@@ -125,7 +137,7 @@ export class SlotReturns {
     if (this.#ring.isHeldUp && this.#ring.hasNext)
       return `streams hold ${heldCount} slots, as many as this reader can have`;
     if (this.#ring.holdsAll)
-      return `no slot is free: ${heldHere(this.#ring.unreleased, "message")}`;
+      return `no slot is free: ${heldHere(this.#ring.held.unreleased, "message")}`;
     if (this.#ring.isOutrun) {
       const looks = `${limits.channelLooksMax} looks found no message`;
       return `its writer never stops changing its words: ${looks}`;
@@ -133,6 +145,12 @@ export class SlotReturns {
     if (state === "awaited") return "its writer is gone, and no other one has come yet";
     const count = sequence === 1 ? "1 message" : `${sequence} messages`;
     return `its writer has committed nothing more, ${count} in all`;
+  }
+
+  /** There is no next message. It cannot come if this reader holds all slots. */
+  ranDry(): undefined {
+    if (this.#ring.heldCount > 0 && this.#ring.holdsAll) this.#watchHeld();
+    return undefined;
   }
 
   /** A wait for a message begins. If this reader holds all slots, it may have dropped some. */
@@ -207,9 +225,21 @@ export class SlotReturns {
   /** Neither the message nor its array is reachable. */
   #onDropped(taken: TakenMessage): void {
     if (!this.#open || taken.released) return;
+    garbageWasFound();
     const bytes = this.#memory.forgetBytes(taken.slot);
     if (bytes === undefined) this.giveBack(taken);
     else this.#bytes.register(bytes, taken);
+  }
+
+  /** From here on it is noticed if the program drops one of the messages that it holds. */
+  #watchHeld(): void {
+    const { held, position } = this.#ring;
+    if (position === this.#watchedTo) return;
+    for (const taken of held.since(this.#watchedTo)) {
+      if (taken.holder !== undefined) this.#dropped.watch(taken.holder as ReceivedSlot, taken);
+      taken.holder = undefined;
+    }
+    this.#watchedTo = position;
   }
 
   #tell(taken: TakenMessage): void {

@@ -26,6 +26,8 @@ export class RingReader {
   readonly lossy: boolean;
   /** The last `tryTake` gave up, because the writer had moved on at each look. */
   isOutrun = false;
+  /** What it has taken and not given back. */
+  readonly held: Pick<TakenSlots, "since" | "unreleased">;
   readonly #label: string;
   readonly #control: ControlWords;
   readonly #page: PageWords;
@@ -51,6 +53,7 @@ export class RingReader {
     this.#control = control;
     this.#page = page;
     this.#taken = new TakenSlots(page);
+    this.held = this.#taken;
     this.#seat = options.seat;
     this.#lease = options.lease;
     this.#ring = options.ring;
@@ -79,11 +82,6 @@ export class RingReader {
     return this.#taken.size;
   }
 
-  /** Messages that the program holds. */
-  get unreleased(): number {
-    return this.#taken.unreleased;
-  }
-
   /** A lossy reader can hold at most `CLAIMS` slots. */
   get mayHoldMore(): boolean {
     return !this.lossy || this.#taken.freeClaim() >= 0;
@@ -91,7 +89,7 @@ export class RingReader {
 
   /** It holds all slots, so no message can come until it gives one back. */
   get holdsAll(): boolean {
-    if (this.lossy) return this.unreleased >= this.#slots;
+    if (this.lossy) return this.#taken.unreleased >= this.#slots;
     return this.#next - (this.#taken.oldest ?? this.#next) >= this.#slots;
   }
 

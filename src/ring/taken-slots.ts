@@ -19,6 +19,8 @@ export interface TakenMessage extends MessageHeader {
   readonly missed: number;
   /** It was given back, at once or after the work of a stream. */
   readonly released: boolean;
+  /** What the program has of it. Kept reachable until it is given back, or until this is unset. */
+  holder: object | undefined;
 }
 
 /** The same object as the message, so that each message costs one allocation. */
@@ -53,6 +55,12 @@ export class TakenSlots {
     return this.#taken[0]?.position;
   }
 
+  /** Messages from this position on. */
+  since(position: number): TakenMessage[] {
+    const before = this.#taken.findLastIndex((taken) => taken.position < position);
+    return this.#taken.slice(before + 1);
+  }
+
   add(
     header: MessageHeader,
     { position, slot, missed, claim }: Pick<TakenSlot, "position" | "slot" | "missed" | "claim">,
@@ -73,6 +81,7 @@ export class TakenSlots {
       claim,
       released: false,
       signal: undefined,
+      holder: undefined,
     };
     this.#taken.push(taken);
     return taken;

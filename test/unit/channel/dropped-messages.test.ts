@@ -76,6 +76,40 @@ describe("a message that the program drops", () => {
     assert.equal(reader.received, 8);
   });
 
+  it("gives its slot back if the writer has passed over the others", async () => {
+    using site = new ChannelSite(SHAPE);
+    using stream = site.device.createStream();
+    using reader = site.reader();
+    send(site);
+    assert.ok(reader.tryNext());
+    site.writer.tryLoan({ stream })?.close();
+    await stream.synchronize();
+    assert.equal(reader.tryNext(), undefined);
+    assert.ok(isFull(site));
+    await untilFree(site);
+  });
+
+  it("gives its slot back while its reader is behind", async () => {
+    using site = new ChannelSite({ ...SHAPE, slots: 16 });
+    using reader = site.reader();
+    for (let index = 0; index < 16; index += 1) send(site);
+    for (let index = 0; index < 8; index += 1) assert.ok(reader.tryNext());
+    await untilFree(site);
+  });
+
+  it("gives its slot back although its lossy reader asks for no other one", async () => {
+    using site = new ChannelSite({ ...SHAPE, readersMax: 2 });
+    using one = site.reader({ lossy: true });
+    using other = site.reader({ lossy: true });
+    send(site);
+    other.tryNext()?.release();
+    send(site);
+    assert.ok(one.tryNext());
+    assert.ok(other.tryNext());
+    assert.ok(isFull(site));
+    await untilFree(site);
+  });
+
   it("keeps its slot while an array or a view of it is used", async () => {
     using site = new ChannelSite(SHAPE);
     using reader = site.reader();
