@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pathlib
@@ -40,6 +41,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise RuntimeError(f"REQUIRE_PYTHON=1, but {HUB_MAIN} or node is missing")
         for item in items:
             item.add_marker(pytest.mark.skip(reason="needs node and build/src (npm test)"))
+
+
+def calls_under_way() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "cuda-ipc call"]
+
+
+async def under_way(task: asyncio.Future[object], turns: int) -> None:
+    """The event loop turns while the call waits."""
+    for _ in range(turns):
+        assert not task.done(), "it has ended, or has stopped the event loop"
+        await asyncio.sleep(0)
 
 
 def until(what: str, condition: Callable[[], object]) -> None:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import LIMIT, ROOT, until
+from conftest import LIMIT, ROOT, calls_under_way, under_way, until
 
 import cuda_ipc
 from cuda_ipc._memory import COPIED_AT_A_TIME, HostAllocation
@@ -411,13 +411,6 @@ async def given_to(case: Case, hub: cuda_ipc.Hub) -> AsyncIterator[Any]:
             made.close()
 
 
-async def under_way(task: asyncio.Future[object], turns: int) -> None:
-    """The event loop turns while the call waits."""
-    for _ in range(turns):
-        assert not task.done(), "it has ended, or has stopped the event loop"
-        await asyncio.sleep(0)
-
-
 class Facts(NamedTuple):
     names: list[str]
     leases: int
@@ -459,10 +452,6 @@ def test_the_loop_continues_beside_a_stopped_hub_and_a_cancelled_call_leaves_not
     asyncio.run(main())
     until("its thread ends", lambda: not calls_under_way())
     until("nothing is left", lambda: [info.name for info in kept.list()] == ["kept"])
-
-
-def calls_under_way() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "cuda-ipc call"]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name].ends != "close"])

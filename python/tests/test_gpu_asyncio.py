@@ -11,8 +11,7 @@ import threading
 from typing import Any
 
 import pytest
-from conftest import LIMIT, code, until
-from test_asyncio import calls_under_way, under_way
+from conftest import LIMIT, calls_under_way, code, under_way, until
 from test_cuda import why_not
 from test_streams import SIZE, channel, gate, new_stream, stream
 

@@ -23,9 +23,10 @@ FORKS = (
     "import os, sys; sys.path.insert(0, sys.argv[1])\n"
     "import cuda_ipc\n"
     "group = cuda_ipc.Group.join(path=sys.argv[2], rank=0, size=1)\n"
+    "parent = os.getpid()\n"
     "if os.fork() == 0:\n"
-    "    sys.stdin.read(); os._exit(0)\n"
-    "print(os.getpid(), flush=True); sys.stdin.read()\n"
+    "    print(parent, flush=True); sys.stdin.read(); os._exit(0)\n"
+    "sys.stdin.read()\n"
 )
 
 

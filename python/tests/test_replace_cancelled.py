@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +134,7 @@ def cancelled_at(when: str, form: Callable[[], Any]) -> None:
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)
+    until("it is stopped", lambda: b") T " in Path(f"/proc/{pid}/stat").read_bytes())
     try:
         yield
     finally:
@@ -194,8 +196,11 @@ def test_a_publish_that_is_given_up_and_dropped_keeps_the_name(hub, other):
         with pytest.raises(cuda_ipc.CudaIpcError, match="cancelled"):
             array.publish()
 
-    with Step("sent", lambda deadline: deadline.cancel()):
-        give_up()
+    pid = int(hub.status()["pid"])
+    with contextlib.ExitStack() as undo, Step("sent", lambda deadline: deadline.cancel()):
+        # The answer must not come before the call is given up.
+        with Step("begun", lambda _: undo.enter_context(stopped(pid))):
+            give_up()
     gc.collect()
     until("the name has passed on", lambda: values(other) == NEW)
     until("the old object has ended", lambda: objects(other) == 1)

@@ -59,8 +59,8 @@ describe("cuda-ipc with a low limit of open files", () => {
     t.diagnostic(outcomes.join(", "));
   });
 
-  it("works with 32 files", () => {
-    assert.equal(outcomeWith(32), "works");
+  it("works with 64 files", () => {
+    assert.equal(outcomeWith(64), "works");
   });
 
   // Node closes its other files before or after this error: it reads modules in several threads.
