@@ -19,11 +19,13 @@ const suiteNames = {
  */
 export function claimsOf({ report, benchmarks, demos }) {
   const commands = report.commands ?? [];
-  const suites = Object.entries(report.suites ?? {}).map(([name, { passed, failed, skipped }]) =>
-    item(
-      `${suiteNames[name] ?? `Suite \`${name}\``}: ${passed} tests passed, ${failed} failed, ` +
-        `${skipped} skipped.`,
-    ),
+  const suites = Object.entries(report.suites ?? {}).map(
+    ([name, { passed, failed, skipped, commit }]) =>
+      item(
+        `${suiteNames[name] ?? `Suite \`${name}\``}` +
+          `${commit === undefined ? "" : ` (commit \`${shortened(commit)}\`)`}: ` +
+          `${passed} tests passed, ${failed} failed, ${skipped} skipped.`,
+      ),
   );
   return {
     "gpu-report": [

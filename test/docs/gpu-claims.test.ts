@@ -23,6 +23,7 @@ const report = {
   suites: {
     conformance: { passed: 10, failed: 0, skipped: 2 },
     gpu: { passed: 5, failed: 1, skipped: 0 },
+    mps: { passed: 4, failed: 0, skipped: 3, commit: "456789abcdef" },
   },
   commands: [
     ended("cuda-ipc doctor --device cuda:0"),
@@ -57,6 +58,7 @@ describe("what the documents say about the GPU reports", () => {
     );
     assert.match(said, /on both drivers: 10 tests passed, 0 failed, 2 skipped\./);
     assert.match(said, /- The GPU suite: 5 tests passed, 1 failed, 0 skipped\./);
+    assert.match(said, /under MPS \(commit `456789a`\): 4 tests passed, 0 failed, 3 skipped\./);
     assert.match(said, /of another run: two NVIDIA H200, .* 2026-01-01, commit `89ab`\.$/);
   });
 
