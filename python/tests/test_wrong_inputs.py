@@ -92,7 +92,7 @@ def test_pointers_of_python_objects_are_never_sent(hub):
                 message = "data are objects of Python, which only this process can use"
                 refused(TypeError, message, lambda call=call, values=values: call(values))
         assert writer.committed == 0
-        # Plain structures are bytes as any other.
+        # A structure of numbers holds no pointers, so it is taken.
         writer.send(numpy.zeros(2, [("a", "i4"), ("b", "f4")]))
 
 

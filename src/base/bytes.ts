@@ -35,7 +35,7 @@ export function roundUp(byteLength: number, granularity: number): number {
   return Math.ceil(byteLength / granularity) * granularity;
 }
 
-/** What a memory file of this size takes: whole pages of 4096 bytes. */
+/** The memory that a file of this size takes: its size, rounded up to pages of 4096 bytes. */
 export function wholePages(byteLength: number): number {
   return roundUp(byteLength, 4096);
 }

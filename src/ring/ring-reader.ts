@@ -26,7 +26,7 @@ export class RingReader {
   readonly lossy: boolean;
   /** The last `tryTake` gave up, because the writer had moved on at each look. */
   isOutrun = false;
-  /** What it has taken and not given back. */
+  /** The messages that it has taken and not given back. */
   readonly held: Pick<TakenSlots, "since" | "unreleased">;
   readonly #label: string;
   readonly #control: ControlWords;

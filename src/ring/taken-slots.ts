@@ -19,7 +19,7 @@ export interface TakenMessage extends MessageHeader {
   readonly missed: number;
   /** It was given back, at once or after the work of a stream. */
   readonly released: boolean;
-  /** What the program has of it. Kept reachable until it is given back, or until this is unset. */
+  /** The program's object for this message. While it is set, it is not collected as garbage. */
   holder: object | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** What a client's search has found out about workers that it could not use. */
+/** Remembers which workers a client could not use, and why. */
 import { CudaIpcError } from "../base/errors.js";
 import type { FoundOffer } from "./service-names.js";
 

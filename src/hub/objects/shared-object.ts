@@ -18,11 +18,11 @@ export interface Lease<Fd> {
   readonly seat: number | undefined;
   /** When it was granted, in Unix milliseconds. */
   readonly sinceMs: number;
-  /** What a reader brought of a channel whose memory was lost with an earlier hub. */
+  /** Brought back by the reader of a channel whose memory was lost with an earlier hub. */
   parts?: ReaderParts<Fd> | undefined;
 }
 
-/** What the hub needs to tell a reader the end of its channel. */
+/** The hub writes into the control file that the channel has ended, and rings the bell. */
 export interface ReaderParts<Fd> {
   readonly control: Fd;
   readonly bell: Fd;
