@@ -83,8 +83,22 @@ const section = async (key: string, title: string, measure: () => Row[] | Promis
   if (!isWanted(key)) return;
   const rows = await tried(key, measure);
   sections[title] = rows;
-  printRows(title, rows);
+  writeReport();
+  printRows(`${title} (after ${Math.round(process.uptime())} s)`, rows);
 };
+/** After each section: whoever ends a run that takes too long keeps what was measured. */
+function writeReport(): void {
+  if (values.json === undefined) return;
+  const machine = {
+    device: facts.name,
+    driver: facts.driverVersion,
+    cores: cpus().length,
+    cpu: cpus()[0]?.model,
+    node: process.version,
+  };
+  const date = new Date().toISOString().slice(0, 10);
+  writeFileSync(values.json, `${JSON.stringify({ date, machine, sections, failures }, null, 2)}\n`);
+}
 /** One failure must not lose the results of the others. */
 async function tried(key: string, measure: () => Row[] | Promise<Row[]>): Promise<Row[]> {
   try {
@@ -111,6 +125,7 @@ if (compared.length > 0) {
   for (const benchmark of compared)
     rows.push(...(await tried(benchmark.name, () => sideBySide(benchmark, c, options))));
   sections[title] = rows;
+  writeReport();
   printSideBySide(title, rows);
 }
 
@@ -143,17 +158,7 @@ const loops = values.iterations === undefined ? undefined : Number(values.iterat
 await section("python", "The Python package, on the host device", () => pythonPackage(loops));
 
 for (const failure of failures) console.error(`\nFailed: ${failure}`);
-if (values.json !== undefined) {
-  const machine = {
-    device: facts.name,
-    driver: facts.driverVersion,
-    cores: cpus().length,
-    cpu: cpus()[0]?.model,
-    node: process.version,
-  };
-  const date = new Date().toISOString().slice(0, 10);
-  writeFileSync(values.json, `${JSON.stringify({ date, machine, sections, failures }, null, 2)}\n`);
-}
+writeReport();
 const missed = Object.values(sections)
   .flat()
   .filter((row) => row.met === false);

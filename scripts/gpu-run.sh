@@ -3,7 +3,7 @@
 # Usage: sh run.sh [OUTPUT-FOLDER]
 # PARTS="suites mps demos python bench" chooses what runs, by default "suites demos".
 # MPS=1 and BENCH=1 add one part each (scripts/gpu-report.mjs). BENCH_ONLY="machines put" chooses
-# benchmarks.
+# benchmarks, and BENCH_SECONDS=540 ends them after that time.
 set -u
 bundle=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$bundle/out}

@@ -68,12 +68,33 @@ describe("the benchmarks", () => {
     }
   });
 
+  it("leave the sections that were measured before they were killed", async () => {
+    using folder = new TestFolder();
+    const json = folder.file("bench.json");
+    const only = ["--only", "put", "--put-bytes", "65536", "--only", "pool-alloc-free"];
+    const child = spawn(process.execPath, [main, "--device", "host", "--json", json, ...only], {
+      stdio: ["ignore", "pipe", "ignore"],
+      env: { ...process.env, TMPDIR: folder.path },
+    });
+    const title = "Put into host";
+    let printed = "";
+    for await (const text of child.stdout.setEncoding("utf8")) {
+      printed += text;
+      if (printed.includes(title)) break;
+    }
+    child.kill("SIGKILL");
+    await once(child, "close");
+    const { sections, failures } = JSON.parse(readFileSync(json, "utf8"));
+    assert.deepEqual(Object.keys(sections), [title]);
+    assert.deepEqual(failures, []);
+  });
+
   it("refuse an unknown name, and list the known ones", () => {
     const { status, stderr } = runMain("/nowhere", ["--only", "nothing"]);
     assert.equal(status, 2);
     assert.match(
       stderr,
-      /^No benchmark nothing; there are import, open, c-client, put, timeline-ping-pong, /,
+      /^No benchmark nothing; there are import, open, c-client, put, replace, timeline-ping-pong, /,
     );
   });
 
