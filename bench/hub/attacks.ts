@@ -9,7 +9,9 @@ import {
   type AttackKind,
   attackKinds,
   attackUsers,
+  machineWideKinds,
   type Suffered,
+  skipAttack,
   startAttacker,
   startVictim,
 } from "../../test/support/attack.js";
@@ -34,10 +36,11 @@ const atEntrance: ReadonlySet<AttackKind> = new Set([
 const NEWCOMERS = 100;
 const P99_GOAL_MS = 20;
 const PAUSE_GOAL_MS = 100;
+const all: readonly AttackKind[] = ["computing", ...attackKinds, ...machineWideKinds];
 const FULL_SCALE: AttacksOptions = {
   attackers: [3, 8],
   cycles: 500,
-  kinds: ["computing", ...attackKinds],
+  kinds: all.filter((kind) => skipAttack(kind) === false),
 };
 
 export async function attacks({

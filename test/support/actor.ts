@@ -34,18 +34,15 @@ export class Actor {
   readonly #exited: Promise<number | string>;
   #complaint = "";
 
-  /** @param file the compiled program, as a URL */
+  /** @param file a compiled program, or one in Python, as a URL */
   constructor(file: URL, options: ActorOptions = {}) {
     const limit =
       options.fdsMax === undefined
         ? []
         : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
-    const program = [
-      process.execPath,
-      ...(options.execArgv ?? []),
-      fileURLToPath(file),
-      ...(options.args ?? []),
-    ];
+    const path = fileURLToPath(file);
+    const runs = path.endsWith(".py") ? ["python3"] : [process.execPath];
+    const program = [...runs, ...(options.execArgv ?? []), path, ...(options.args ?? [])];
     const [command = process.execPath, ...args] = [...limit, ...(options.within ?? []), ...program];
     const env = { ...process.env, ...options.env };
     delete env.NODE_TEST_CONTEXT;

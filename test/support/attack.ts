@@ -3,6 +3,7 @@
  * run as several users.
  */
 import { Actor } from "./actor.js";
+import { skipFuse } from "./waiting-fds.js";
 
 export const attackUsers = {
   hub: { uid: 12_340, gid: 12_340 },
@@ -29,10 +30,41 @@ export const attackKinds = [
   "unserved",
   "unserved, lingering",
   "garbage",
+  "restless",
+  "workers",
+  "bells",
+  "holes",
+  "longer",
+  "locks",
+  "unreadable",
 ] as const;
 
+/**
+ * Attacks that take what all processes of the machine share. Tests run side by side, so they leave
+ * these out.
+ */
+export const machineWideKinds = ["aio"] as const;
+
 /** "computing" is not an attack but the baseline for the comparison. */
-export type AttackKind = (typeof attackKinds)[number] | "computing";
+export type AttackKind =
+  | (typeof attackKinds)[number]
+  | (typeof machineWideKinds)[number]
+  | "computing";
+
+/** Why this machine cannot run the attack; false if it can. */
+export function skipAttack(kind: AttackKind): string | false {
+  return kind === "unreadable" && skipFuse;
+}
+
+/** The names of channels that "restless" creates for all. */
+export const restlessChannels: readonly string[] = numbered("restless");
+
+/** The services whose workers "workers" pretends to be. */
+export const soakServices: readonly string[] = numbered("soak-service");
+
+function numbered(name: string): string[] {
+  return Array.from({ length: 8 }, (_, number) => `${name}-${number}`);
+}
 
 /**
  * Starts an attacker. It reports "here" once the attack runs.
@@ -44,6 +76,10 @@ export function startAttacker(
   own: string,
   hubUid: number,
 ): Actor {
+  if (kind === "unreadable") {
+    const args = [String(attackUsers.attacker.uid), socket];
+    return new Actor(new URL("../../../test/support/unreadable.py", import.meta.url), { args });
+  }
   return new Actor(new URL("../process/hub/actors/attacker.js", import.meta.url), {
     args: [socket, kind, own],
     user: kind.startsWith("unserved") ? attackUsers.unserved : attackUsers.attacker,

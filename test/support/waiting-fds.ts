@@ -80,6 +80,16 @@ function fill(fd: OwnedFd): void {
   }
 }
 
+const FULL = 2n ** 64n - 2n;
+
+/** Fills the counter of a bell and makes the bell blocking, so that to ring it would wait. */
+export function fillBell(bell: number): void {
+  libc().fcntl(bell, F_SETFL, O_NONBLOCK);
+  for (let amount = FULL; amount > 0n; amount /= 2n)
+    libc().eventfd_write(bell, amount as unknown as number);
+  libc().fcntl(bell, F_SETFL, 0);
+}
+
 export const skipFuse =
   process.geteuid?.() !== 0
     ? "only root can mount a file system"

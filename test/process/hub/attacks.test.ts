@@ -11,6 +11,7 @@ import {
   attackKinds,
   attackUsers,
   type Suffered,
+  skipAttack,
   startAttacker,
   startVictim,
 } from "../../support/attack.js";
@@ -19,6 +20,7 @@ import { skipUnlessRoot } from "../../support/other-user.js";
 import { nightly } from "../../support/random.js";
 import { TestHub } from "../../support/test-hub.js";
 import { FuseSender, skipFuse } from "../../support/waiting-fds.js";
+import { withoutAio } from "../../support/without-aio.js";
 
 const ATTACKERS = 2;
 const CYCLES = nightly ? 25 : 10;
@@ -40,10 +42,12 @@ describe("a user works without an error while another user attacks the hub", {
   checkLeaks();
 
   for (const kind of attackKinds) {
-    it(`by ${kind}`, async () => {
+    it(`by ${kind}`, { skip: skipAttack(kind) }, async () => {
       const { hub: user, victim: victimUser, attacker } = attackUsers;
       const config = { users: [victimUser.uid, attacker.uid] };
-      await using hub = await TestHub.start({ user, fdsMax: FDS_MAX, config, log: true });
+      // A user who takes all of fs.aio-max-nr would disturb the tests that run beside this one.
+      const within = () => (kind === "bells" ? withoutAio : []);
+      await using hub = await TestHub.start({ user, fdsMax: FDS_MAX, config, log: true, within });
       await using victim = startVictim(hub.socket, CYCLES, user.uid);
       assert.equal(await victim.says(), "here");
       const attackers: Actor[] = [];
@@ -52,9 +56,17 @@ describe("a user works without an error while another user attacks the hub", {
           attackers.push(startAttacker(hub.socket, kind, `attacker-${index}`, user.uid));
         }
         for (const attacker of attackers) assert.equal(await attacker.says(), "here");
+        // They say more only if the hub did what it must not do.
+        const found: unknown[] = [];
+        for (const attacker of attackers) {
+          attacker.says().then(
+            (said) => found.push(said),
+            () => {},
+          );
+        }
         victim.goOn();
         const { milliseconds, errors } = (await victim.says()) as Suffered;
-        assert.deepEqual([milliseconds.length, errors], [CYCLES, []]);
+        assert.deepEqual([milliseconds.length, errors, found], [CYCLES, [], []]);
         checkLog(hub);
       } finally {
         for (const attacker of attackers) await attacker[Symbol.asyncDispose]();

@@ -3,24 +3,21 @@
 // channel and writes nothing. Arguments: socket, name, "reader" or "writer".
 import { readdirSync, readlinkSync } from "node:fs";
 import { connect } from "../../../../src/client/connect.js";
-import { libc } from "../../../../src/ffi/libc.js";
 import { page, readerModes, readerStates } from "../../../../src/ring/channel-layout.js";
 import { argument, say } from "../../../support/actor-side.js";
 import { ChannelClient, smallWord, writeSmallWord } from "../../../support/channel-client.js";
+import { fillBell } from "../../../support/waiting-fds.js";
 
-const F_SETFL = 4;
-const O_NONBLOCK = 0x800;
-const FULL = 2n ** 64n - 2n;
 const SMALL = { dtype: "uint32", shape: [64], slots: 2, readersMax: 3 } as const;
 
 const [socket, name, role] = [0, 1, 2].map(argument) as [string, string, string];
 const kept: unknown[] = [];
 const [bells, again] = role === "reader" ? await asReader() : await asWriter();
-for (const bell of bells) fill(bell);
+for (const bell of bells) fillBell(bell);
 say({ bells: bells.length });
 setInterval(() => {
   again();
-  for (const bell of bells) fill(bell);
+  for (const bell of bells) fillBell(bell);
 }, 1);
 
 async function asReader(): Promise<[number[], () => void]> {
@@ -53,14 +50,4 @@ function eventFds(): number[] {
       return [];
     }
   });
-}
-
-/**
- * Fills the bell's counter and makes the bell blocking. Ringing it would then block its holders.
- */
-function fill(bell: number): void {
-  libc().fcntl(bell, F_SETFL, O_NONBLOCK);
-  for (let amount = FULL; amount > 0n; amount /= 2n)
-    libc().eventfd_write(bell, amount as unknown as number);
-  libc().fcntl(bell, F_SETFL, 0);
 }

@@ -1,95 +1,20 @@
 // Attacks a hub in one way, as fast as the hub answers, until it is killed. Prints "here" when the
 // attack has begun.
 
-import { SystemError } from "../../../../src/base/errors.js";
 import { limits } from "../../../../src/base/limits.js";
 import { connect } from "../../../../src/client/connect.js";
-import { libc } from "../../../../src/ffi/libc.js";
-import { createMemoryFile } from "../../../../src/os/memory-file.js";
-import type { OwnedFd } from "../../../../src/os/owned-fd.js";
-import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 import { argument, say } from "../../../support/actor-side.js";
 import { hostArray } from "../../../support/messages.js";
 import { LingeringSockets } from "../../../support/waiting-fds.js";
+import { type Attack, memory, own, socketPath, Wire, waitFor } from "./attack-wire.js";
+import { attacksByChannels } from "./attacks-by-channels.js";
+import { attacksByFiles } from "./attacks-by-files.js";
 
-const [socketPath, kind, own] = [argument(0), argument(1), argument(2)];
+const kind = argument(1);
 const CONNECTIONS = 8;
 const CROWD = 64;
 const WAITS = 1000;
 const LEASES = 20_000;
-const POLLIN = 1;
-const memory = createMemoryFile(own, 4096);
-
-/**
- * A connection that waits in the kernel, so that an attacker costs little more CPU time than the
- * hub spends.
- */
-class Wire {
-  readonly socket = reach();
-  #lastId = 0;
-
-  /** Returns undefined if the hub accepts no more for now, or has hung up. */
-  send(fields: object, fds: readonly OwnedFd[] = []): number | undefined {
-    this.#lastId += 1;
-    return this.raw(Buffer.from(JSON.stringify({ v: 1, id: this.#lastId, ...fields })), fds)
-      ? this.#lastId
-      : undefined;
-  }
-
-  raw(bytes: Uint8Array, fds: readonly OwnedFd[] = []): boolean {
-    try {
-      return this.socket.trySend(bytes, fds);
-    } catch {
-      return false;
-    }
-  }
-
-  /** Returns the next reply. Undefined if none came in time, or if the hub has hung up. */
-  reply(timeoutMs = 1000): Record<string, unknown> | undefined {
-    waitFor(this.socket, timeoutMs);
-    const packet = this.socket.tryReceive();
-    if (packet === undefined || packet === "end") return undefined;
-    for (const fd of packet.fds) fd.close();
-    const { result, error } = JSON.parse(Buffer.from(packet.bytes).toString());
-    return result ?? { error };
-  }
-
-  ask(fields: object, fds: readonly OwnedFd[] = []): Record<string, unknown> | undefined {
-    return this.send(fields, fds) === undefined ? undefined : this.reply();
-  }
-
-  greet(): this {
-    this.ask({ op: "hello", client: { version: "0", program: "attacker" } });
-    return this;
-  }
-
-  publish(name: string): number | undefined {
-    const fields = { op: "create", name, lifetime: "held", descriptor: hostArray };
-    const created = this.ask(fields, [memory]);
-    this.ask({ op: "publish", object: created?.object ?? 1 });
-    return created?.lease as number | undefined;
-  }
-}
-
-/** WHY it retries: under these attacks the hub's accept queue is full. */
-function reach(): SeqpacketSocket {
-  for (;;) {
-    try {
-      return SeqpacketSocket.connect(socketPath);
-    } catch (error) {
-      if (!(error instanceof SystemError && error.errnoName === "EAGAIN")) throw error;
-      libc().poll(new Uint8Array(8), 0, 1);
-    }
-  }
-}
-
-function waitFor({ fd }: SeqpacketSocket, timeoutMs: number): void {
-  const entry = new Uint8Array(new ArrayBuffer(8));
-  const view = new DataView(entry.buffer);
-  view.setInt32(0, fd.number, true);
-  view.setInt16(4, POLLIN, true);
-  libc().poll(entry, 1, timeoutMs);
-}
 
 function several(): Wire[] {
   return Array.from({ length: CONNECTIONS }, () => new Wire().greet());
@@ -107,7 +32,9 @@ function flood(request: () => object): () => void {
 const open = { op: "open", name: own, access: "read", wait: false };
 
 /** Each attack prepares something, and returns the step to repeat. */
-const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>> = {
+const attacks: Readonly<Record<string, Attack>> = {
+  ...attacksByChannels,
+  ...attacksByFiles,
   none: () => () => waitFor(keeper.socket, 100),
   /** Sends nothing and only computes. Shows what the use of the processors alone costs others. */
   computing: () => () => {
@@ -255,7 +182,7 @@ if (attack === undefined)
 const again = await attack();
 say("here");
 for (;;) {
-  again();
+  await again();
   // WHY: the library, which some attacks use, needs turns of the event loop to read.
   await new Promise((resolve) => setImmediate(resolve));
 }
