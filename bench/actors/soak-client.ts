@@ -12,7 +12,9 @@ import { Visit } from "../soak/visit.js";
 
 const order = JSON.parse(process.argv[2] ?? "") as ClientOrder;
 const random = new Random(order.seed);
-const tally = new Tally((line) => process.stdout.write(`${JSON.stringify(line)}\n`));
+const tally = new Tally(order.operationMs, (line) =>
+  process.stdout.write(`${JSON.stringify(line)}\n`),
+);
 const leaving = new AbortController();
 // Its input also ends if the soak itself is killed.
 process.stdin.on("end", () => leaving.abort()).resume();
@@ -24,7 +26,7 @@ while (!leaving.signal.aborted) {
   const hub = await tally.attempt("connect", [], () =>
     connect({ socket, device: "host", hubIdleMs }),
   );
-  if (hub !== undefined) await stay(new Visit(hub, random, tally));
+  if (hub !== undefined) await stay(new Visit(hub, random, tally, order.service));
   // A visit must leave nothing behind.
   const left = { descriptors: openFdCount(), mappedBytes: mappedBytes() };
   if (left.descriptors > 0 || left.mappedBytes > 0)

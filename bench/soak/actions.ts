@@ -1,6 +1,8 @@
 /** The actions of soak clients on arrays and bundles. All clients use the same names. */
 import type { Lifetime } from "../../src/wire/messages.js";
 import { contentOf, faultOf } from "./content.js";
+import { work } from "./services.js";
+import { meetRestless } from "./strangers.js";
 import { follow, stream } from "./streams.js";
 import type { Visit } from "./visit.js";
 
@@ -19,6 +21,8 @@ const weighted: readonly (readonly [weight: number, action: Action])[] = [
   [12, openBundle],
   [6, stream],
   [10, follow],
+  [2, work],
+  [3, meetRestless],
   [15, (visit) => visit.lookAtOne()],
   [10, (visit) => visit.letOneGo()],
   [6, remove],

@@ -8,6 +8,8 @@ import {
   type AttackKind,
   attackKinds,
   attackUsers,
+  machineWideKinds,
+  skipAttack,
   startAttacker,
 } from "../../test/support/attack.js";
 import type { Random } from "../random.js";
@@ -32,21 +34,29 @@ export function letAttackersIn(folder: string): void {
   process.env.XDG_CONFIG_HOME = config;
 }
 
+export interface Attacks {
+  readonly socket: string;
+  readonly random: Random;
+  /** Also those that take what all processes of the machine share. */
+  readonly machineWide: boolean;
+  readonly fault: (fault: string) => void;
+  /** The attacks under way, for the words of faults. */
+  readonly running: AttackKind[];
+}
+
 /** @returns the number of attacks of each kind, including those that the hub ended */
-export async function attackUntil(
-  over: AbortSignal,
-  socket: string,
-  random: Random,
-): Promise<Counts> {
+export async function attackUntil(over: AbortSignal, options: Attacks): Promise<Counts> {
+  const { random, machineWide } = options;
+  const all: AttackKind[] = [...attackKinds, ...(machineWide ? machineWideKinds : [])];
+  const kinds = all.filter((kind) => skipAttack(kind) === false);
   const counts: Counts = {};
   let begun = 0;
   const place = async () => {
     while (!over.aborted) {
-      const kind = attackKinds[random.below(attackKinds.length)] as AttackKind;
+      const kind = random.pick(kinds);
       begun += 1;
-      if (await attackOnce(socket, kind, `attacker-${begun}`, random.between(...LIFE_MS), over)) {
-        addCounts(counts, { [kind]: 1 });
-      }
+      const order = { kind, own: `attacker-${begun}`, lifeMs: random.between(...LIFE_MS) };
+      if (await attackOnce(order, over, options)) addCounts(counts, { [kind]: 1 });
       await pause(REST_MS, over);
     }
   };
@@ -54,13 +64,17 @@ export async function attackUntil(
   return counts;
 }
 
+interface AttackOrder {
+  readonly kind: AttackKind;
+  readonly own: string;
+  readonly lifeMs: number;
+}
+
 /** Returns whether it attacked. If the hub is killed first, the attacker may end before that. */
 async function attackOnce(
-  socket: string,
-  kind: AttackKind,
-  own: string,
-  lifeMs: number,
+  { kind, own, lifeMs }: AttackOrder,
   over: AbortSignal,
+  { socket, fault, running }: Attacks,
 ): Promise<boolean> {
   await using attacker = startAttacker(socket, kind, own, 0);
   try {
@@ -68,6 +82,13 @@ async function attackOnce(
   } catch {
     return false;
   }
-  await pause(lifeMs, over);
+  // Says something more only if the hub did what it must not do.
+  const more = attacker.says().then(
+    (said) => fault(`attacker by ${kind}: ${JSON.stringify(said)}`),
+    () => {},
+  );
+  running.push(kind);
+  await Promise.race([pause(lifeMs, over), more]);
+  running.splice(running.indexOf(kind), 1);
   return true;
 }

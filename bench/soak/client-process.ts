@@ -15,6 +15,10 @@ export interface ClientOrder {
   readonly hubIdleMs: number;
   /** Between two operations, on average. */
   readonly pauseMs: number;
+  /** How long an operation may take, without the time that it waits on request. */
+  readonly operationMs: number;
+  /** The service that it works for. No other process that lives does so. */
+  readonly service: string;
 }
 
 interface Stop {

@@ -2,13 +2,14 @@
  * A long run of clients that connect, share, leave and are killed: `npm run soak -- --minutes 60
  * --seed 1 --out report.json`. `--load 0.5` runs half as many clients. `--kill-hub` kills the hub
  * or its keeper now and then. With `--attack`, which needs root, another user attacks the hub.
- * Exits with 1 if it finds a fault.
+ * `--machine-wide` adds attacks that other programs of this machine feel: they take all of
+ * fs.aio-max-nr for some seconds. `--operation-ms` is the limit of an operation (5000), for a
+ * machine that other work keeps busy. Exits with 1 if it finds a fault.
  */
 import { writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { parseArgs } from "node:util";
 import { soak } from "./soak.js";
-import { OPERATION_LIMIT_MS } from "./tally.js";
 import { judge, RSS_GROWTH_ATTACKED_MIB_MAX, RSS_GROWTH_MIB_MAX } from "./verdict.js";
 
 const { values } = parseArgs({
@@ -19,11 +20,13 @@ const { values } = parseArgs({
     out: { type: "string" },
     "kill-hub": { type: "boolean", default: false },
     attack: { type: "boolean", default: false },
+    "machine-wide": { type: "boolean", default: false },
+    "operation-ms": { type: "string", default: "5000" },
     "sample-seconds": { type: "string", default: "60" },
   },
 });
 
-function positive(name: "minutes" | "load" | "sample-seconds"): number {
+function positive(name: "minutes" | "load" | "operation-ms" | "sample-seconds"): number {
   const value = Number(values[name]);
   if (value > 0 && Number.isFinite(value)) return value;
   console.error(`--${name} must be a number above 0, not ${values[name]}`);
@@ -40,7 +43,8 @@ if (!Number.isSafeInteger(seed) || seed < 0) {
 // A short run also needs some samples.
 const sampleSeconds = Math.min(positive("sample-seconds"), (minutes * 60) / 4);
 const killHub = values["kill-hub"];
-const { attack } = values;
+const { attack, "machine-wide": machineWide } = values;
+const operationMs = positive("operation-ms");
 if (attack && process.geteuid?.() !== 0) {
   console.error("--attack needs root, to be several users");
   process.exit(2);
@@ -57,6 +61,8 @@ const run = await soak({
   load,
   killHub,
   attack,
+  machineWide,
+  operationMs,
   sampleSeconds,
   signal: stopping.signal,
   onSample: (sample) => console.log(JSON.stringify(sample)),
@@ -79,7 +85,7 @@ const report = {
   killHub,
   attacks: run.attacks,
   limits: {
-    operationMs: OPERATION_LIMIT_MS,
+    operationMs,
     rssGrowthMiB: attack ? RSS_GROWTH_ATTACKED_MIB_MAX : RSS_GROWTH_MIB_MAX,
   },
   clients: run.clients,

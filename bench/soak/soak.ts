@@ -5,12 +5,14 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type AttackKind, soakServices } from "../../test/support/attack.js";
 import { monotonicMs } from "../hub/monotonic.js";
 import { memoryFileCount } from "../hub/process-facts.js";
 import { Random } from "../random.js";
 import { attackUntil, letAttackersIn } from "./attackers.js";
 import { ClientProcess } from "./client-process.js";
 import { HubObserver } from "./hub-observer.js";
+import { lookUntil } from "./looks.js";
 import { pause } from "./pause.js";
 import { addCounts, type ClientLine, type Counts } from "./tally.js";
 import type { SoakFindings, SoakSample } from "./verdict.js";
@@ -23,6 +25,10 @@ export interface SoakOptions {
   readonly killHub: boolean;
   /** Another user attacks the hub meanwhile. Needs root. */
   readonly attack: boolean;
+  /** The attacks are also those that other programs of this machine feel. */
+  readonly machineWide: boolean;
+  /** How long an operation may take, without the time that it waits on request. */
+  readonly operationMs: number;
   /** Seconds between two samples. */
   readonly sampleSeconds: number;
   /** Ends the run early. */
@@ -67,6 +73,7 @@ class Soak {
   readonly #counts: Counts = {};
   readonly #clients: Counts = {};
   #attacks: Counts | undefined;
+  readonly #attacking: AttackKind[] = [];
   readonly #faults: string[] = [];
   readonly #startMs = monotonicMs();
 
@@ -82,12 +89,13 @@ class Soak {
     try {
       // After a warm-up: the files that a hub opens for its first client, and its working heap, are
       // no growth.
-      await this.#oneClient("left", WARM_UP_MS, signal);
+      await this.#oneClient(0, "left", WARM_UP_MS, signal);
       const begin = await this.#settled(undefined);
       const over = this.#untilOver(minutes * 60_000, signal);
       const samples: SoakSample[] = [];
-      const places = Array.from({ length: Math.max(1, Math.round(load * CLIENTS_AT_LOAD_1)) }, () =>
-        this.#place(over),
+      const places = Array.from(
+        { length: Math.max(1, Math.round(load * CLIENTS_AT_LOAD_1)) },
+        (_, at) => this.#place(at, over),
       );
       await Promise.all([
         ...places,
@@ -122,12 +130,12 @@ class Soak {
   }
 
   /** Runs one client after the other. */
-  async #place(over: AbortSignal): Promise<void> {
+  async #place(at: number, over: AbortSignal): Promise<void> {
     while (!over.aborted) {
       const lifeMs = this.#random.chance(0.1)
         ? this.#random.between(0, 1000)
         : this.#random.between(1000, 25_000);
-      await this.#oneClient(this.#fate(), lifeMs, over);
+      await this.#oneClient(at, this.#fate(), lifeMs, over);
     }
   }
 
@@ -138,12 +146,14 @@ class Soak {
     return draw < 0.85 ? "stopped and continued" : "stopped and killed";
   }
 
-  async #oneClient(fate: Fate, lifeMs: number, over: AbortSignal): Promise<void> {
+  async #oneClient(at: number, fate: Fate, lifeMs: number, over: AbortSignal): Promise<void> {
     const order = {
       socket: this.#socket,
       seed: this.#random.below(2 ** 32),
       hubIdleMs: HUB_IDLE_MS,
       pauseMs: PAUSE_MS,
+      operationMs: this.#options.operationMs,
+      service: soakServices[at % soakServices.length] as string,
     };
     const stopMs = this.#random.between(50, 3000);
     const client = new ClientProcess(order, (line) => this.#onLine(line));
@@ -195,7 +205,10 @@ class Soak {
   }
 
   #fault(fault: string): void {
-    if (this.#faults.length < FAULTS_MAX) this.#faults.push(`${fault} (at ${this.#atSeconds()} s)`);
+    if (this.#faults.length >= FAULTS_MAX) return;
+    const attacks =
+      this.#attacking.length === 0 ? "" : `, attacked by ${this.#attacking.join("; ")}`;
+    this.#faults.push(`${fault} (at ${this.#atSeconds()} s${attacks})`);
   }
 
   #atSeconds(): number {
@@ -226,7 +239,15 @@ class Soak {
   }
 
   async #attack(over: AbortSignal): Promise<void> {
-    this.#attacks = await attackUntil(over, this.#socket, this.#random);
+    const { machineWide, operationMs } = this.#options;
+    const fault = (what: string) => this.#fault(what);
+    const shared = { socket: this.#socket, random: this.#random, fault };
+    const [attacks, looks] = await Promise.all([
+      attackUntil(over, { ...shared, machineWide, running: this.#attacking }),
+      lookUntil(over, { ...shared, operationMs }),
+    ]);
+    this.#attacks = attacks;
+    addCounts(this.#counts, looks);
   }
 
   async #sample(): Promise<SoakSample> {

@@ -19,16 +19,16 @@ export type ClientLine =
   | { readonly kind: "late"; readonly late: LateOperation }
   | { readonly kind: "fault"; readonly fault: string };
 
-/** Does not include the time that an operation waits on request. */
-export const OPERATION_LIMIT_MS = 5000;
-
 export class Tally {
   readonly #tell: (line: ClientLine) => void;
+  readonly #operationMs: number;
   #counts: Counts = {};
   /** Whether an operation found the hub gone since this was last set to false. */
   hubGone = false;
 
-  constructor(tell: (line: ClientLine) => void) {
+  /** @param operationMs how long an operation may take, without the time it waits on request */
+  constructor(operationMs: number, tell: (line: ClientLine) => void) {
+    this.#operationMs = operationMs;
     this.#tell = tell;
   }
 
@@ -52,7 +52,7 @@ export class Tally {
         operation,
         startMs,
         endMs: monotonicMs(),
-        limitMs: waitMs + OPERATION_LIMIT_MS,
+        limitMs: waitMs + this.#operationMs,
       };
       if (late.endMs - startMs > late.limitMs) this.#tell({ kind: "late", late });
     }

@@ -15,7 +15,7 @@ export interface Held {
    * fills slots also fills the next one.
    */
   look(): Promise<string | undefined>;
-  close(): void;
+  close(): void | Promise<void>;
 }
 
 const HELD_MAX = 12;
@@ -24,12 +24,15 @@ export class Visit {
   readonly hub: Member;
   readonly random: Random;
   readonly tally: Tally;
+  /** The service that only this process works for. */
+  readonly service: string;
   readonly #held: Held[] = [];
 
-  constructor(hub: Member, random: Random, tally: Tally) {
+  constructor(hub: Member, random: Random, tally: Tally, service: string) {
     this.hub = hub;
     this.random = random;
     this.tally = tally;
+    this.service = service;
   }
 
   /** Takes over what was created or opened. Above a limit, closes something else. */

@@ -79,7 +79,14 @@ describe("the soak", () => {
       await array.write(content);
       await array.publish();
     }
-    const order = { socket, seed: 1, hubIdleMs: 1000, pauseMs: 1 };
+    const order = {
+      socket,
+      seed: 1,
+      hubIdleMs: 1000,
+      pauseMs: 1,
+      operationMs: 5000,
+      service: "soak-service-0",
+    };
     let client: ClientProcess | undefined;
     try {
       const fault = new Promise<string>((resolve) => {
@@ -116,7 +123,7 @@ describe("the contents of the soak", () => {
 describe("the tally of a client", () => {
   const attempt = async (code: "HUB_GONE" | "NOT_FOUND") => {
     const lines: ClientLine[] = [];
-    const tally = new Tally((line) => lines.push(line));
+    const tally = new Tally(5000, (line) => lines.push(line));
     await tally.attempt("open", ["NOT_FOUND"], () => {
       throw new CudaIpcError(code, "so it is");
     });
