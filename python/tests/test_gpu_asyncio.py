@@ -11,13 +11,14 @@ import threading
 from typing import Any
 
 import pytest
+from a_gpu import a_tensor, why_not
 from conftest import LIMIT, calls_under_way, code, under_way, until
-from test_cuda import why_not
+from test_legacy import malloc
 from test_streams import SIZE, channel, gate, new_stream, stream
 
 import cuda_ipc
 
-__all__ = ["gate", "new_stream", "stream"]  # fixtures
+__all__ = ["gate", "malloc", "new_stream", "stream"]  # fixtures
 
 pytestmark = [
     pytest.mark.skipif(why_not() != "", reason=why_not()),
@@ -308,6 +309,207 @@ def test_on_the_host_the_forms_need_no_thread(hub, monkeypatch):
                 async with await reader.next_async(LIMIT) as message:
                     assert bytes(message.data) == b"1234"
                 assert code(lambda: message.array) == "CLOSED"
+        async with hub.create("array", "uint8", 4) as array:
+            await array.write_async(b"1234")
+            assert await array.tobytes_async() == b"1234"
+            assert await array.tolist_async() == [49, 50, 51, 52]
+        assert array.closed
+        monkeypatch.undo()
+
+    asyncio.run(main())
+
+
+# ---------------------------------------------------------------- copies, closes and handles
+
+
+def close_of_a_bundle(hub, memory):
+    bundle = hub.create_bundle("bundle", {"w": ("uint8", SIZE)}, device="cuda:0")
+    return bundle.close_async
+
+
+CALLS_OF_THE_GPU = {
+    "tobytes": lambda hub, memory: hub.create("a", "uint8", SIZE, device="cuda:0").tobytes_async,
+    "tolist": lambda hub, memory: hub.create("a", "uint8", SIZE, device="cuda:0").tolist_async,
+    "close": lambda hub, memory: hub.create("a", "uint8", SIZE, device="cuda:0").close_async,
+    "close of a bundle": close_of_a_bundle,
+    "handle_of": lambda hub, memory: (
+        lambda: cuda_ipc.interop.handle_of_async(a_tensor(memory, "uint8", (8,), 256))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS_OF_THE_GPU)
+def test_a_call_that_waits_for_all_work_of_the_gpu_lets_the_loop_continue(
+    hub, gate, stream, malloc, name
+):
+    async def main():
+        call = CALLS_OF_THE_GPU[name](hub, malloc)
+        stream.wait(gate)
+        await after_the_gate(gate, call())
+
+    with gate:
+        asyncio.run(main())
+
+
+def test_async_with_an_array_closes_it_off_the_loop(hub, gate, stream):
+    async def main():
+        async def use():
+            async with await hub.create_async("a", "uint8", SIZE, device="cuda:0") as array:
+                stream.wait(gate)
+                begun.set()
+            assert array.closed
+
+        begun = asyncio.Event()
+        task = asyncio.ensure_future(use())
+        await begun.wait()
+        await under_way(task, TURNS)
+        gate.open()
+        await task
+
+    with gate:
+        asyncio.run(main())
+
+
+class LateCopy:
+    """Copies into a memory wait until the test lets them go."""
+
+    def __init__(self, monkeypatch, memory) -> None:
+        self._began, self._may = threading.Semaphore(0), threading.Event()
+        self._write = memory.write
+        monkeypatch.setattr(memory, "write", self._late)
+
+    def _late(self, start: int, data: memoryview) -> None:
+        self._began.release()
+        assert self._may.wait(LIMIT)
+        self._write(start, data)
+
+    def until_it_begins(self) -> None:
+        assert self._began.acquire(timeout=LIMIT)
+
+    def go(self) -> None:
+        self._may.set()
+
+
+def test_write_async_copies_off_the_loop_and_a_cancelled_one_continues(hub, monkeypatch):
+    async def main():
+        with hub.create("a", "uint8", SIZE, device="cuda:0") as array:
+            late = LateCopy(monkeypatch, array._memory)
+            await cancelled(array.write_async(bytes(SIZE)))
+            writes = asyncio.ensure_future(array.write_async(DATA))
+            await under_way(writes, TURNS)
+            late.go()
+            await writes
+            until("no call is under way", lambda: not calls_under_way())
+            assert set(await array.tobytes_async()) <= {0, *DATA}
+            await array.write_async(DATA)
+            assert await array.tobytes_async() == DATA
+            assert await array.tolist_async() == list(DATA)
+            with pytest.raises(ValueError, match="1 bytes for an array"):
+                await array.write_async(b"1")
+        with pytest.raises(cuda_ipc.CudaIpcError, match="was closed"):
+            await array.write_async(DATA)
+
+    asyncio.run(main())
+
+
+def test_a_slot_is_not_loaned_while_cancelled_copies_still_write_to_it(hub, monkeypatch):
+    async def main():
+        async with pair(hub) as (writer, reader):
+            memory = writer._parts.memory
+            slot = writer.loan(LIMIT)
+            first = LateCopy(monkeypatch, memory)
+            await cancelled(slot.array.write_async(DATA))
+            first.until_it_begins()
+            monkeypatch.undo()
+            second = LateCopy(monkeypatch, memory)
+            await cancelled(slot.array.write_async(DATA))
+            second.until_it_begins()
+            slot.close()
+            assert writer.try_loan() is None
+            second.go()
+            until("the first one is under way alone", lambda: len(calls_under_way()) == 1)
+            assert writer.try_loan() is None
+            first.go()
+            assert await writer.send_async(DATA, meta="next", timeout=LIMIT) == 0
+            async with await reader.next_async(LIMIT) as message:
+                assert message.json == "next"
+
+    asyncio.run(main())
+
+
+def test_write_async_of_a_reply_waits_for_the_client_s_stream_and_copies_off_the_loop(
+    hub, gate, new_stream, monkeypatch
+):
+    working, reading = new_stream(), new_stream()
+    late, began = [], asyncio.Event()
+
+    async def handler(request, reply):
+        slot = await reply.loan_async()
+        if request.json == "waits":
+            writes = asyncio.ensure_future(slot.write_async(DATA))
+            await under_way(writes, TURNS)
+            late.append(LateCopy(monkeypatch, slot._slot._writer._parts.memory))
+            gate.open()
+            # The libcuda in C does the work of a stream when it is asked about that one.
+            while not all([working.is_idle(), reading.is_idle()]):
+                await asyncio.sleep(0)
+            await under_way(writes, TURNS)
+            late[0].go()
+            await writes
+        elif request.json == "cancelled":
+            late.append(LateCopy(monkeypatch, slot._slot._writer._parts.memory))
+            began.set()
+            await slot.write_async(bytes(SIZE))
+        else:
+            await slot.write_async(DATA)
+        return {"meta": request.json}
+
+    sizes = {"request": ("uint8", 1), "reply": ("uint8", SIZE), "device": "cuda:0"}
+    options = {**sizes, "stream": working, "depth": 1, "concurrency": 2}
+
+    async def main():
+        async with await hub.serve_async("gpu", handler, **options):
+            async with hub.connect_service("gpu", stream=reading) as client:
+                (await client.request_async(meta="first")).release()
+                with await client.request_async(meta="second"):
+                    reading.wait(gate)
+                (await client.request_async(meta="third")).release()
+                reply = await client.request_async(meta="waits", timeout=LIMIT)
+                assert reply.array.tobytes() == DATA
+                reply.release()
+                # The next reply does not get the slot before the end of the cancelled copy.
                 monkeypatch.undo()
+                task = asyncio.ensure_future(client.request_async(meta="cancelled"))
+                await began.wait()
+                late[1].until_it_begins()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                monkeypatch.undo()
+                task = asyncio.ensure_future(client.request_async(meta="last", timeout=LIMIT))
+                await under_way(task, TURNS)
+                late[1].go()
+                with await task as reply:
+                    assert reply.array.tobytes() == DATA
+
+    with gate:
+        asyncio.run(main())
+
+
+def test_prepare_async_registers_off_the_loop(hub, stream, monkeypatch):
+    may_end = threading.Event()
+
+    async def main():
+        with hub.create_timeline("t") as timeline:
+            words = timeline._use_streams()._words
+            monkeypatch.setattr(words, "prepare", lambda _: may_end.wait(LIMIT))
+            task = asyncio.ensure_future(timeline.prepare_async(stream))
+            await under_way(task, TURNS)
+            may_end.set()
+            await task
+            monkeypatch.undo()
+            await timeline.prepare_async(stream)
+            with pytest.raises(TypeError):
+                await timeline.prepare_async("stream")
 
     asyncio.run(main())

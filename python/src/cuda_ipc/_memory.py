@@ -58,6 +58,10 @@ class Memory(Protocol):
         """Hands over the descriptors as `create` sends them. Call it once."""
 
 
+def is_on_gpu(memory: Memory | None) -> bool:
+    return memory is not None and memory.buffer is None
+
+
 def create_file(length: int, content: bytes = b"", seals: int = F_SEAL_SEAL) -> int:
     """A new memory file whose size is sealed. Returns its descriptor. Raises OUT_OF_MEMORY."""
     refuse_over_capacity(length)

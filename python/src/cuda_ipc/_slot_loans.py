@@ -38,8 +38,8 @@ class SlotLoans(ClosingAwaited):
         self._ring = RingWriter(
             name, parts.control, parts.facts, parts.first_position, parts.pages, parts.bells
         )
-        # Of a call that was cancelled: it still writes to the slot that would be loaned next.
-        self._copy: SlotCopy[Any] | None = None
+        # Of calls that were cancelled: they still write to the slot that would be loaned next.
+        self._copies: list[SlotCopy[Any]] = []
         # Both are made for the first stream.
         self._given: GivenStreams | None = None
         self._streams: WriterStreams | None = None
@@ -53,10 +53,10 @@ class SlotLoans(ClosingAwaited):
                 closed(f'write to channel "{self.name}"')
             if not ring.reserve():
                 return None
-            if self._copy is not None:
-                if not self._copy.is_done:
+            if self._copies:
+                self._copies = [copy for copy in self._copies if not copy.is_done]
+                if self._copies:
                     return None
-                self._copy = None
             if (ring.any_gpu or self._streams is not None) and not self._order(by):
                 return None
             slot = Slot(self, ring.slot, False, by)
@@ -125,7 +125,7 @@ class SlotLoans(ClosingAwaited):
     def _leaves(self, copy: SlotCopy[Any], failure: BaseException) -> None:
         """Nobody awaits this copy any more. Its slot is not loaned before its end."""
         if not isinstance(failure, RuntimeError):  # its thread could not be started
-            self._copy = copy
+            self._copies.append(copy)
 
     async def _write_async(self, slot: Slot, data: Any) -> int:
         if not self._is_on_gpu:

@@ -263,6 +263,11 @@ async def to_its_end(call: Callable[[], T]) -> T:
     return await in_thread(call, lambda _: None, cancels=False)
 
 
+async def off_the_loop(waits: bool, call: Callable[[], T]) -> T:
+    """Runs a call on a thread of its own, as `to_its_end`, if it waits."""
+    return await to_its_end(call) if waits else call()
+
+
 def _named(form: Form, call: Callable[..., object], cancelled: str) -> Form:
     functools.update_wrapper(form, call)
     form.__name__ = f"{call.__name__}_async"

@@ -10,7 +10,8 @@ from ._closing import OfProcess
 from ._data import byte_view
 from ._dtypes import numpy_dtype
 from ._layout import Layout
-from ._memory import Memory
+from ._memory import Memory, is_on_gpu
+from ._waiting import SlotCopy, off_the_loop
 from .errors import CudaIpcError
 
 
@@ -109,6 +110,10 @@ class Array(OfProcess):
         size = self.itemsize
         return b"".join(block[at - low : at - low + size] for at in layout.positions())
 
+    async def tobytes_async(self) -> bytes:
+        """As `tobytes`, for asyncio. On the host it is the same call."""
+        return await off_the_loop(is_on_gpu(self._memory), self.tobytes)
+
     def write(self, data: Any) -> None:
         """Copies all elements in, last index fastest.
 
@@ -131,6 +136,21 @@ class Array(OfProcess):
         for n, at in enumerate(layout.positions()):
             memory.write(at, view[n * size : (n + 1) * size])
 
+    async def write_async(self, data: Any) -> None:
+        """As `write`, for asyncio. On the host it is the same call.
+
+        If the task is cancelled, the copy continues on its thread.
+        """
+        copy = SlotCopy(lambda: self.write(data))
+        try:
+            await off_the_loop(is_on_gpu(self._memory), copy)
+        except BaseException as failure:
+            # Of a slot: it is not loaned again before the end of the copy.
+            leaves = getattr(self._handle, "_leaves", None)
+            if leaves is not None:
+                leaves(copy, failure)
+            raise
+
     def tolist(self) -> list[Any]:
         """The elements as one flat list, last index fastest."""
         code = self._layout.dtype.struct
@@ -141,6 +161,10 @@ class Array(OfProcess):
             )
         rows = struct.iter_unpack("<" + code, self.tobytes())
         return [complex(*row) if len(row) == 2 else row[0] for row in rows]
+
+    async def tolist_async(self) -> list[Any]:
+        """As `tolist`, for asyncio. On the host it is the same call."""
+        return await off_the_loop(is_on_gpu(self._memory), self.tolist)
 
     def numpy(self) -> Any:
         """A NumPy view of host memory. It is read-only if the array was opened for reading.

@@ -16,6 +16,7 @@ from .errors import CudaIpcError
 if TYPE_CHECKING:
     from ._cuda_streams import Stream
     from ._slot_loans import SlotLoans
+    from ._waiting import SlotCopy
 
 
 class Slot(OfChannel):
@@ -155,6 +156,10 @@ class Slot(OfChannel):
         _, size = size_of(self.name, self._writer._parts.facts, shape, None)
         if size != written:
             raise ValueError(f"{written} bytes for a message of shape {shape!r} and {size} bytes")
+
+    def _leaves(self, copy: SlotCopy[Any], failure: BaseException) -> None:
+        """Nobody awaits this copy into the slot any more."""
+        self._writer._leaves(copy, failure)
 
     def _may_write(self) -> bool:
         """False while a stream of a reader may still use it, which the CPU would overtake.

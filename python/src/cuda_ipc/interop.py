@@ -15,10 +15,19 @@ from ._device_names import Device, gpu_ordinal
 from ._dtypes import dtype_of
 from ._keywords import explains_keywords
 from ._layout import Layout, checked_shape, packed_strides
+from ._waiting import async_form
 from .arrays import Array, HandleState
 from .errors import CudaIpcError
 
-__all__ = ["Pool", "RawHandle", "handle_of", "open_handle", "open_pool", "plain_handle"]
+__all__ = [
+    "Pool",
+    "RawHandle",
+    "handle_of",
+    "handle_of_async",
+    "open_handle",
+    "open_pool",
+    "plain_handle",
+]
 
 _BYTES = 64
 #: PyTorch 2.5 and newer put the version of their form, and one letter, before the 64 bytes.
@@ -115,6 +124,9 @@ def handle_of(tensor: Any) -> RawHandle:
     return RawHandle(
         found.handle, layout.dtype.name, layout.shape, layout.strides, found.byte_offset
     )
+
+
+handle_of_async = async_form(handle_of)
 
 
 @explains_keywords

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._choices import Kind
-from ._closing import OfProcess
+from ._closing import ClosingAsync, OfProcess
 from ._deadline import Deadline
 from ._fds import is_finalizing
 from ._keywords import explains_keywords
 from ._layout import Layout
-from ._memory import Memory
+from ._memory import Memory, is_on_gpu
 from ._protocol import DEFAULT_MS_REQUEST
-from ._waiting import async_form
+from ._waiting import async_form, off_the_loop
 from .arrays import Array, HandleState
 from .errors import CudaIpcError
 
@@ -33,7 +33,7 @@ def private_copy(memory: Memory, layout: Layout) -> tuple[Memory, Layout]:
     return copy, layout._replace(byte_offset=layout.byte_offset - low)
 
 
-class _Lease(OfProcess):
+class _Lease(ClosingAsync, OfProcess):
     """The lease of an object: `publish`, and `close`, which leaving `with` calls."""
 
     _link: Link
@@ -82,12 +82,20 @@ class _Lease(OfProcess):
     publish_async = async_form(publish, lambda _: None)
 
     def close(self) -> None:
-        """Gives the lease back. Views keep the memory mapped. The second time it does nothing."""
+        """Gives the lease back. Views keep the memory mapped. The second time it does nothing.
+
+        Without views, a GPU's memory is unmapped. That waits for the work of this process's
+        context.
+        """
         if self._state is None or self._state.closed:
             return
         self._state.closed = True
         self._held.release()
         self._let_go()
+
+    async def close_async(self) -> None:
+        """As `close`, for asyncio. If the task is cancelled, it continues on its thread."""
+        await off_the_loop(is_on_gpu(self._memory), self.close)
 
     def _let_go(self) -> None:
         raise NotImplementedError

@@ -152,12 +152,10 @@ class Timeline(ClosingAwaited, ClosingAsync):
         The driver may wait for all work of the GPU for that. So prepare a timeline before streams
         wait for what it brings about. Raises as `wait` with a stream.
         """
+        streams = self._use_streams
+        self._using(self._attempt("use"), lambda: streams().prepare(streams().find(stream)))
 
-        def prepare() -> None:
-            streams = self._use_streams()
-            streams.prepare(streams.find(stream))
-
-        self._using(self._attempt("use"), prepare)
+    prepare_async = async_close(prepare)
 
     def _stream_waits(self, stream: Any, value: int) -> None:
         streams = self._use_streams()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol
 
 from .._closing import OfChannel
-from .._waiting import gpu_pauses, to_its_end
+from .._waiting import gpu_pauses, run_pauses, suspend_pauses, to_its_end
 from ..arrays import Array
 from ..channel_message import Message
 from ..channel_slot import Slot
@@ -50,13 +49,26 @@ class SlotToFill(OfChannel):
         """
         self._copy(data)
 
+    async def write_async(self, data: Any) -> None:
+        """As `write`, for asyncio. On the host only the wait differs.
+
+        If the task is cancelled, the copy continues on its thread. No other message gets the slot
+        before its end.
+        """
+        await suspend_pauses(self._until_free())
+        await self._slot._writer._write_async(self._slot, data)
+
     def _copy(self, data: Any) -> int:
+        run_pauses(self._until_free())
+        return self._slot._write(data)
+
+    def _until_free(self) -> Generator[float, None, None]:
+        """The pauses until no stream of the other side reads from the slot."""
         for pause in gpu_pauses():
             with self._lock:
                 if self._slot._may_write():
-                    break
-            time.sleep(pause)
-        return self._slot._write(data)
+                    return
+            yield pause
 
     def _write_message(self, data: Any, shape: int | Sequence[int] | None) -> None:
         """As `write`. The data must fill a message of this shape."""
