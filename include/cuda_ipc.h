@@ -99,7 +99,12 @@ typedef struct cuda_ipc_create_options {
 cuda_ipc_array *cuda_ipc_create(cuda_ipc_hub *hub, const char *name,
                                 const cuda_ipc_create_options *options, cuda_ipc_error *error);
 
-/* Lets others open it. They see what was written before. On a GPU, wait for your work first. */
+/* Lets others open it. They see what was written before. On a GPU, wait for your work first.
+ *
+ * If an array that replaces another one gets a TIMEOUT, the name has the older array or this one.
+ * Publish it again to learn which. If you close it instead, the hub connection keeps it, until you
+ * publish another object of this name, remove the name or disconnect. Bundles and channels do the
+ * same. */
 int cuda_ipc_publish(cuda_ipc_array *array, cuda_ipc_error *error);
 
 /* Opens an array, and waits until somebody publishes it. */

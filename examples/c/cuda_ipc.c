@@ -377,6 +377,8 @@ struct cuda_ipc_hub {
   int result;
   int fds[CUDA_IPC_FDS_MAX], fd_count;
   cuda_ipc_reader *readers; /* those that are open */
+  struct kept *kept; /* leases that may have a name, and whose handles are closed */
+  bool passes_name; /* the object that is being created takes over a name, which its lease keeps */
   struct text sent;
   char request[CUDA_IPC_MESSAGE_BYTES_MAX + 1], received[CUDA_IPC_MESSAGE_BYTES_MAX + 1];
   char path[CUDA_IPC_SOCKET_PATH_BYTES_MAX + 1];
@@ -502,6 +504,36 @@ static void give_up_lease(cuda_ipc_hub *hub, int64_t lease) {
   send_request(hub, NULL, 0, deadline_in(hub->timeout_ms), NULL);
 }
 
+/* A lease that is kept because the name of an older object may have passed to its object. */
+struct kept {
+  struct kept *next;
+  int64_t lease, request; /* the `publish` that tells; 0 once it has */
+  char name[CUDA_IPC_NAME_BYTES_MAX + 1];
+};
+
+static void give_up_kept(cuda_ipc_hub *hub, struct kept **at) {
+  struct kept *kept = *at;
+  *at = kept->next;
+  give_up_lease(hub, kept->lease);
+  free(kept);
+}
+
+/* The answer to a `publish`, if it was one, of a lease that is kept. */
+static void settle_kept(cuda_ipc_hub *hub, int64_t id, bool ok) {
+  struct kept **at = &hub->kept;
+  while (*at != NULL && (*at)->request != id) at = &(*at)->next;
+  if (*at == NULL) return;
+  if (ok) (*at)->request = 0;
+  else give_up_kept(hub, at);
+}
+
+/* No object of this client has the name any more, or another one has it. */
+static void lose_name(cuda_ipc_hub *hub, const char *name) {
+  for (struct kept **at = &hub->kept; *at != NULL;)
+    if (strcmp((*at)->name, name) == 0) give_up_kept(hub, at);
+    else at = &(*at)->next;
+}
+
 /* Reads until the answer of this request comes. Returns 1 with it, 0 if the time is up, or -1. */
 static int await_reply(cuda_ipc_hub *hub, int64_t wanted, int64_t deadline,
                        cuda_ipc_error *error) {
@@ -530,6 +562,7 @@ static int await_reply(cuda_ipc_hub *hub, int64_t wanted, int64_t deadline,
       /* The late answer to a request that was given up. */
       close_received(hub);
       if (grants) give_up_lease(hub, lease);
+      else settle_kept(hub, id, ok);
       continue;
     }
     if (damaged) {
@@ -770,6 +803,10 @@ void cuda_ipc_disconnect(cuda_ipc_hub *hub) {
     request(hub, NULL);
   }
   close(hub->fd);
+  for (struct kept *kept = hub->kept, *next; kept != NULL; kept = next) {
+    next = kept->next;
+    free(kept);
+  }
   free(hub->json.tokens);
   free(hub);
 }
@@ -1168,6 +1205,8 @@ struct cuda_ipc_lease {
   int64_t lease, object;
   struct memory memory;
   char name[CUDA_IPC_NAME_BYTES_MAX + 1];
+  bool passes_name; /* it takes over a name, which only this lease keeps */
+  bool may_have_name; /* nobody has waited for the hub's answer to its `publish` */
 };
 
 /* Reads the numbers of a lease from the latest answer. */
@@ -1183,9 +1222,30 @@ static int read_lease(cuda_ipc_hub *hub, const char *name, struct cuda_ipc_lease
   return fail(error, "INVALID_MESSAGE", "The hub answered without a lease on \"%s\"", name);
 }
 
+static void begin_publish(cuda_ipc_hub *hub, int64_t object) {
+  add(begin(hub, "publish"), ",\"object\":%lld}", (long long)object);
+}
+
+/* Without this lease, nothing might have the name. The hub answers that the name has passed to its
+ * object, or that it never will. */
+static void keep_lease(const struct cuda_ipc_lease *lease) {
+  cuda_ipc_hub *hub = lease->hub;
+  struct kept *kept = calloc(1, sizeof *kept);
+  if (kept == NULL) return;
+  begin_publish(hub, lease->object);
+  *kept = (struct kept){.next = hub->kept, .lease = lease->lease, .request = hub->last_id};
+  strcpy(kept->name, lease->name);
+  hub->kept = kept;
+  send_request(hub, NULL, 0, deadline_in(hub->timeout_ms), NULL);
+}
+
 static void end_lease(struct cuda_ipc_lease *lease) {
   unmap_memory(&lease->memory);
   if (lease->hub->gone) return;
+  if (lease->may_have_name) {
+    keep_lease(lease);
+    return;
+  }
   begin_release(lease->hub, lease->lease);
   request(lease->hub, NULL);
 }
@@ -1201,6 +1261,7 @@ static void add_device(cuda_ipc_hub *hub, const struct location *location) {
 
 static void begin_create(cuda_ipc_hub *hub, const char *name, bool pinned, int replace,
                          const struct location *location) {
+  hub->passes_name = replace != CUDA_IPC_REPLACE_NONE && !pinned;
   begin(hub, "create");
   add(&hub->sent, ",\"name\":");
   add_string(&hub->sent, name);
@@ -1231,13 +1292,19 @@ static int finish_create(cuda_ipc_hub *hub, const char *name, const int *fds, in
   add(&hub->sent, "}}");
   if (exchange(hub, fds, fd_count, deadline_in(hub->timeout_ms), error) != 0) return -1;
   int status = read_lease(hub, name, lease, error);
+  lease->passes_name = hub->passes_name;
   close_received(hub);
   return status;
 }
 
 static int publish(struct cuda_ipc_lease *lease, cuda_ipc_error *error) {
-  add(begin(lease->hub, "publish"), ",\"object\":%lld}", (long long)lease->object);
-  return request(lease->hub, error);
+  cuda_ipc_error found = {"", ""};
+  begin_publish(lease->hub, lease->object);
+  int status = request(lease->hub, &found);
+  lease->may_have_name = lease->passes_name && strcmp(found.code, "TIMEOUT") == 0;
+  if (status == 0) lose_name(lease->hub, lease->name);
+  else if (error != NULL) *error = found;
+  return status;
 }
 
 /* "open, cancel". The latest answer is then the hub's; its descriptors are the caller's. */
@@ -1427,7 +1494,9 @@ int cuda_ipc_remove(cuda_ipc_hub *hub, const char *name, cuda_ipc_error *error) 
   add(&hub->sent, ",\"name\":");
   add_string(&hub->sent, name);
   add(&hub->sent, "}");
-  return request(hub, error);
+  if (request(hub, error) != 0) return -1;
+  lose_name(hub, name);
+  return 0;
 }
 
 static bool read_entry(const struct json *json, int at, cuda_ipc_entry *entry) {

@@ -48,7 +48,7 @@ export class CPrograms {
   }
 
   /** The path of a program that includes the client's source. */
-  including(actor: "internals.c" | "restless.c"): string {
+  including(actor: "gives-up.c" | "internals.c" | "restless.c"): string {
     return this.#compiled([`${ACTORS}/${actor}`]);
   }
 
