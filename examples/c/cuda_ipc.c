@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -610,6 +611,12 @@ static bool is_trusted(uid_t uid) {
   return *end == 0 && wanted == uid;
 }
 
+static int path_too_long(size_t length, cuda_ipc_error *error) {
+  return fail(error, "SOCKET_PATH_TOO_LONG",
+              "The socket path has %zu bytes, at most %d are possible", length,
+              CUDA_IPC_SOCKET_PATH_BYTES_MAX);
+}
+
 /* Writes the path of the usual socket. */
 static int find_socket(char *path, size_t room, cuda_ipc_error *error) {
   const char *set = getenv("CUDA_IPC_SOCKET"), *run = getenv("XDG_RUNTIME_DIR");
@@ -623,9 +630,38 @@ static int find_socket(char *path, size_t room, cuda_ipc_error *error) {
     length = snprintf(path, room, "%s/cuda-ipc-%u/hub.sock",
                       temporary != NULL && *temporary != 0 ? temporary : "/tmp", geteuid());
   if ((size_t)length < room) return 0;
-  return fail(error, "SOCKET_PATH_TOO_LONG",
-      "The socket path has %d bytes, at most %d are possible",
-              length, CUDA_IPC_SOCKET_PATH_BYTES_MAX);
+  return path_too_long((size_t)length, error);
+}
+
+/* The absolute path, which the caller frees. All clients hash the same one for the twin, so "." and
+ * ".." go, and slashes that mean nothing. No link is followed. NULL with errno. */
+static char *resolve_path(const char *given) {
+  char *path = malloc(PATH_MAX + strlen(given) + 2);
+  if (path == NULL) return NULL;
+  *path = 0;
+  if (*given != '/' && getcwd(path, PATH_MAX) == NULL) {
+    int reason = errno;
+    free(path);
+    errno = reason;
+    return NULL;
+  }
+  strcat(strcat(path, "/"), given);
+  char *to = path;
+  for (const char *from = path; *from != 0;) {
+    while (*from == '/') from++;
+    size_t length = strcspn(from, "/");
+    if (length == 2 && memcmp(from, "..", 2) == 0) {
+      while (to > path && *--to != '/') continue;
+    } else if (length > 0 && (length > 1 || *from != '.')) {
+      *to++ = '/';
+      memmove(to, from, length);
+      to += length;
+    }
+    from += length;
+  }
+  if (to == path) *to++ = '/';
+  *to = 0;
+  return path;
 }
 
 /* A URL would be taken for a path, and the message would be about its folder. */
@@ -634,6 +670,22 @@ static int check_not_url(const char *path, cuda_ipc_error *error) {
   if (scheme == 0 || strncmp(path + scheme, "://", 3) != 0) return 0;
   return fail(error, "UNSUPPORTED", "Cannot use the socket %s: it is a URL. Set CUDA_IPC_SOCKET to "
       "the path of a socket file. Bridges reach hubs of other machines.", path);
+}
+
+/* Writes the absolute path of this socket, or of the usual one. */
+static int choose_path(cuda_ipc_hub *hub, const char *socket_path, cuda_ipc_error *error) {
+  char usual[PATH_MAX];
+  if (socket_path == NULL || *socket_path == 0) {
+    if (find_socket(usual, sizeof usual, error) != 0) return -1;
+    socket_path = usual;
+  }
+  if (check_not_url(socket_path, error) != 0) return -1;
+  char *path = resolve_path(socket_path);
+  if (path == NULL) return fail_errno(error, "find the socket", socket_path);
+  size_t length = strlen(path);
+  if (length < sizeof hub->path) strcpy(hub->path, path);
+  free(path);
+  return length < sizeof hub->path ? 0 : path_too_long(length, error);
 }
 
 /* Whoever can write to the folder could pose as the hub. Returns -1 if the folder is missing, and
@@ -747,14 +799,7 @@ cuda_ipc_hub *cuda_ipc_connect(const char *socket_path, const char *program, int
   cuda_ipc_hub *hub = calloc(1, sizeof *hub);
   if (hub == NULL) return fail(error, "OUT_OF_MEMORY", "Cannot connect: no memory"), NULL;
   hub->timeout_ms = timeout_ms;
-  if (socket_path != NULL && strlen(socket_path) < sizeof hub->path)
-    strcpy(hub->path, socket_path);
-  else if (socket_path != NULL) {
-    fail(error, "SOCKET_PATH_TOO_LONG", "The socket path has %zu bytes, at most %d are possible",
-         strlen(socket_path), CUDA_IPC_SOCKET_PATH_BYTES_MAX);
-    return free(hub), NULL;
-  } else if (find_socket(hub->path, sizeof hub->path, error) != 0) return free(hub), NULL;
-  if (check_not_url(hub->path, error) != 0) return free(hub), NULL;
+  if (choose_path(hub, socket_path, error) != 0) return free(hub), NULL;
   int64_t patience = deadline_in(3000);
   for (int64_t rest = 1000;; rest = rest < 64000 ? 2 * rest : rest) {
     int dialled = dial(hub, now_us() < patience, error);

@@ -28,6 +28,7 @@ from cuda_ipc._layout import Refused, checked_layout
 from cuda_ipc._legacy import OwnedMemory
 from cuda_ipc._memory import create_file
 from cuda_ipc._packets import parse_reply
+from cuda_ipc._socket_twin import _twin_name
 from cuda_ipc._words import Words
 from cuda_ipc.timelines import end_timeline
 
@@ -47,6 +48,14 @@ def lines_of(data: bytes) -> list[str]:
 
 def file_lines(fd: int) -> list[str]:
     return lines_of(os.pread(fd, os.fstat(fd).st_size, 0))
+
+
+@pytest.mark.parametrize("one", vectors("socket-paths")["paths"], ids=lambda one: one["given"])
+def test_the_path_of_a_socket_and_its_twin_are_those_of_the_others(one, monkeypatch):
+    monkeypatch.chdir("/")
+    path = cuda_ipc.hub_socket_path(one["given"])
+    assert path == one["path"]
+    assert _twin_name(path).rpartition("/")[2] == one["hash"]
 
 
 # ---------------------------------------------------------------- messages and descriptors

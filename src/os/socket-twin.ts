@@ -64,7 +64,7 @@ function withSocket<T>(
 }
 
 /** Undefined without /proc. */
-function twinName(socketPath: string): string | undefined {
+export function twinName(socketPath: string): string | undefined {
   try {
     const mounts = statSync("/proc/self/ns/mnt", { bigint: true }).ino;
     return `cuda-ipc/${mounts}/${hash(socketPath)}`;

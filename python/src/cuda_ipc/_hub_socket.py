@@ -26,7 +26,8 @@ def hub_socket_path(path: str | os.PathLike[str] | None = None) -> str:
             f"Cannot use the socket {chosen}: it is a URL. Set CUDA_IPC_SOCKET to the path of a "
             f"socket file. Bridges reach hubs of other machines.",
         )
-    found = os.path.abspath(chosen)
+    # WHY: two slashes at the start stay otherwise. Others would hash another path for the twin.
+    found = re.sub("^/+", "/", os.path.abspath(chosen))
     if len(os.fsencode(found)) > LIMIT_SOCKET_PATH_BYTES:
         raise CudaIpcError(
             "SOCKET_PATH_TOO_LONG",

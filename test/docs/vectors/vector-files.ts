@@ -4,6 +4,7 @@ import { lineVectors } from "./line-vectors.js";
 import { messageVectors } from "./message-vectors.js";
 import { ringVectors } from "./ring-vectors.js";
 import { sessionVectors } from "./session-vectors.js";
+import { socketPathVectors } from "./socket-path-vectors.js";
 
 /** Their paths and texts. */
 export async function vectorFiles(): Promise<ReadonlyMap<string, string>> {
@@ -13,6 +14,7 @@ export async function vectorFiles(): Promise<ReadonlyMap<string, string>> {
     messages: messageVectors(),
     ring: ringVectors(),
     session: await sessionVectors(),
+    "socket-paths": socketPathVectors(),
   };
   return new Map(
     Object.entries(files).map(([name, vectors]) => [

@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { before, describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { control, flags, HEADERS_AT, header } from "../../../src/ring/channel-layout.js";
@@ -32,6 +33,20 @@ describe("the parts of the client in C", { skip }, () => {
       .split("\n")
       .map((line) => JSON.parse(line));
   }
+
+  it("resolves the path of a socket as the others do, and so finds the same twin", () => {
+    const { paths } = JSON.parse(readFileSync("docs/protocol/vectors/socket-paths.json", "utf8"));
+    const given = paths.map((one: { given: string }) => one.given);
+    const found = spawnSync(program, ["paths", ...given], { cwd: "/", encoding: "utf8" });
+    assert.equal(found.status, 0, found.stderr);
+    assert.deepEqual(
+      found.stdout
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line)),
+      paths.map(({ path, hash }: { path: string; hash: string }) => [path, hash]),
+    );
+  });
 
   describe("its JSON", () => {
     const parse = (...texts: (string | Uint8Array)[]) =>

@@ -231,6 +231,16 @@ static void say_loan(int64_t timeout_ms) {
   free_writer(writer);
 }
 
+/* The absolute path of each, and the twin's hash. */
+static void say_path(const char *given) {
+  cuda_ipc_hub hub = {.fd = -1};
+  cuda_ipc_error error = {"", ""};
+  char name[64];
+  if (choose_path(&hub, given, &error) != 0) cuda_ipc_die(&error);
+  if (!twin_name(hub.path, name, sizeof name)) exit(1);
+  printf("[\"%s\",\"%s\"]\n", hub.path, strrchr(name, '/') + 1);
+}
+
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "json") == 0) parse_lines();
   else if (argc == 5 && strcmp(argv[1], "succeeds") == 0)
@@ -243,6 +253,8 @@ int main(int argc, char **argv) {
   else if (argc == 5 && strcmp(argv[1], "takes") == 0)
     take_lines(atoll(argv[2]), (uint32_t)atoi(argv[3]), atoll(argv[4]));
   else if (argc == 3 && strcmp(argv[1], "loans") == 0) say_loan(atoll(argv[2]));
+  else if (argc > 2 && strcmp(argv[1], "paths") == 0)
+    for (int i = 2; i < argc; i++) say_path(argv[i]);
   else return 2;
   return 0;
 }
