@@ -17,6 +17,7 @@ import cuda_ipc
 from cuda_ipc import _reach
 from cuda_ipc._deadline import Deadline
 from cuda_ipc._locks import listen_at, try_lock_file, unlock_file
+from cuda_ipc._socket_twin import TwinCrowded, _twin_name, try_connect_twin
 
 
 def state_of(pid):
@@ -116,3 +117,25 @@ def test_the_caller_tries_again_if_the_folder_goes_while_a_hub_is_started(
 
         monkeypatch.setattr(_reach, "try_connect", removes)
     assert _reach.try_start(target, None, Deadline("start a hub", 10), False) is None
+
+
+def test_a_twin_whose_queue_is_full_is_tried_again_until_the_deadline(tmp_path):
+    path = str(tmp_path / "gone" / "hub.sock")
+    trusted = frozenset({os.geteuid()})
+    target = _reach.HubTarget(path, trusted, "test", False, None)
+    clients = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as twin:
+        twin.bind(f"\0{_twin_name(path)}")
+        twin.listen(0)
+        with pytest.raises(TwinCrowded):
+            while True:
+                clients.append(try_connect_twin(path, trusted))
+        with pytest.raises(TimeoutError, match="more clients connect than it can admit"):
+            _reach.try_connect(target, None, Deadline("connect", 0.05))
+        # The listener ends during the first pause.
+        assert (
+            _reach.try_connect(target, None, Deadline("connect", 60), lambda _: twin.close())
+            is None
+        )
+    for client in clients:
+        client.close()

@@ -7,11 +7,12 @@
  *                          another one, and FNV-1a (64 bits) of the socket's path, in hex
  */
 import { readFileSync, statSync } from "node:fs";
-import { libc } from "../ffi/libc.js";
+import { lastErrno, libc } from "../ffi/libc.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { openSocket, SeqpacketSocket } from "./seqpacket.js";
 import { SeqpacketListener } from "./seqpacket-listener.js";
 import { abstractAddress } from "./socket-layout.js";
+import { errnos } from "./system-error.js";
 
 /** Takes the address, without listening. Undefined if another process has it, or without /proc. */
 export function tryHoldTwin(socketPath: string): SeqpacketListener | undefined {
@@ -22,17 +23,25 @@ export function tryHoldTwin(socketPath: string): SeqpacketListener | undefined {
   );
 }
 
-/** Connects to the hub of a trusted user. Undefined if none listens there. */
+/**
+ * Connects to the hub of a trusted user. Undefined if none listens there. "crowded" if the queue of
+ * connections is full: then nothing tells whose it is.
+ */
 export function tryConnectTwin(
   socketPath: string,
   trusted: ReadonlySet<number>,
-): SeqpacketSocket | undefined {
-  return withSocket(socketPath, (fd, address) => {
-    if (libc().connect(fd.number, address, address.byteLength) < 0) return undefined;
+): SeqpacketSocket | "crowded" | undefined {
+  let isCrowded = false;
+  const connected = withSocket(socketPath, (fd, address) => {
+    if (libc().connect(fd.number, address, address.byteLength) < 0) {
+      isCrowded = lastErrno() === errnos.EAGAIN;
+      return undefined;
+    }
     const socket = new SeqpacketSocket(fd);
     // Anybody can take the address first. Nobody has to hear of that here.
     return trusted.has(socket.peerCredentials().uid) ? socket : undefined;
   });
+  return isCrowded ? "crowded" : connected;
 }
 
 /** Whether a process has the address, whether it listens or not. */

@@ -17,11 +17,15 @@ from ._deadline import Deadline, GrowingPause
 from ._hub_socket import check_folder, folder_owner, prepare_folder
 from ._locks import is_locked
 from ._packets import ConnectionEnded
-from ._socket_twin import is_twin_held, try_connect_twin
+from ._socket_twin import TwinCrowded, is_twin_held, try_connect_twin
 from .errors import CudaIpcError, Farewell, system_error
 
 #: How long to wait for another process to start a hub before starting one here.
 _START_PATIENCE_S = 3.0
+
+
+def _crowded() -> str:
+    return "a hub listens there, and more clients connect than it can admit"
 
 
 class HubTarget(NamedTuple):
@@ -140,11 +144,17 @@ def try_connect(
 ) -> Connection | None:
     """None if no hub listens. Tries again while a hub has no room in its queue."""
     path, trusted = target.path, target.trusted
+    began = time.monotonic()
     pauses = GrowingPause(0.01)
     while True:
         try:
             dialled = _dial(path, trusted)
             connection = None if dialled is None else Connection(path, dialled, trusted)
+        except TwinCrowded:
+            deadline.check(_crowded)
+            # WHY not for good: any user can take the twin's address and let nobody in.
+            if time.monotonic() - began > _START_PATIENCE_S:
+                return None
         except BlockingIOError:
             pass
         except OSError as cause:
@@ -162,7 +172,7 @@ def try_connect(
             except BaseException:
                 connection.end(None)
                 raise
-        deadline.check(lambda: "a hub listens there, and more clients connect than it can admit")
+        deadline.check(_crowded)
         pause(pauses.next())
 
 

@@ -11,8 +11,12 @@ import socket
 from ._hub_socket import peer_of
 
 
+class TwinCrowded(BlockingIOError):
+    """The queue of connections is full. Nothing tells whose it is."""
+
+
 def try_connect_twin(path: str, trusted: frozenset[int]) -> socket.socket | None:
-    """Connects to the hub of a trusted user. None if none listens there."""
+    """Connects to the hub of a trusted user. None if none listens there. Raises TwinCrowded."""
     name = _twin_name(path)
     if name is None:
         return None
@@ -24,6 +28,9 @@ def try_connect_twin(path: str, trusted: frozenset[int]) -> socket.socket | None
         # Anybody can take the address first. Nobody has to hear of that here.
         if peer_of(twin)[1] in trusted:
             return twin
+    except BlockingIOError as full:
+        twin.close()
+        raise TwinCrowded from full
     except OSError:
         pass
     twin.close()

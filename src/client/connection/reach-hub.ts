@@ -53,19 +53,24 @@ export async function tryConnect(
   const { socketPath, program, trusted } = target;
   const { deadline, session, keepAlive } = greeting;
   const pause = new GrowingPause(CROWDED_PAUSE_MS_MAX);
+  const startedMs = performance.now();
   for (;;) {
     try {
       const socket = dial(socketPath, trusted);
       if (socket === undefined) return undefined;
-      return await HubConnection.open(
-        socketPath,
-        socket,
-        program,
-        deadline,
-        trusted,
-        session,
-        keepAlive,
-      );
+      if (socket !== "crowded")
+        return await HubConnection.open(
+          socketPath,
+          socket,
+          program,
+          deadline,
+          trusted,
+          session,
+          keepAlive,
+        );
+      deadline.check();
+      // WHY not for good: any user can take the twin's address and let nobody in.
+      if (performance.now() - startedMs > START_PATIENCE_MS) return undefined;
     } catch (error) {
       if (!isCrowded(error)) throw error;
     }
@@ -74,7 +79,10 @@ export async function tryConnect(
 }
 
 /** Undefined if nobody listens. A hub that has lost its folder listens at the twin. */
-function dial(socketPath: string, trusted: ReadonlySet<number>): SeqpacketSocket | undefined {
+function dial(
+  socketPath: string,
+  trusted: ReadonlySet<number>,
+): SeqpacketSocket | "crowded" | undefined {
   try {
     if (checkCommonFolder(socketPath, trusted)) return SeqpacketSocket.connect(socketPath);
   } catch (error) {

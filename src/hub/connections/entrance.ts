@@ -8,6 +8,7 @@ import { FdWatch } from "../../os/fd-watch.js";
 import { closeForeign } from "../../os/foreign-fd.js";
 import type { SeqpacketListener } from "../../os/seqpacket-listener.js";
 import { passDescriptors } from "../../os/socket-message.js";
+import { tryHoldTwin } from "../../os/socket-twin.js";
 import { codeOf, describeError } from "../hub-log.js";
 import type { NewClients } from "./new-clients.js";
 
@@ -17,19 +18,16 @@ export class Entrance {
   readonly #newClients: NewClients;
   readonly #log: Log;
   readonly #doors = new Set<Door>();
+  readonly #socketPath: string;
   /** Does not listen before `openTwin`. */
-  readonly #twin: SeqpacketListener | undefined;
+  #twin: SeqpacketListener | undefined;
   #listener: SeqpacketListener;
   #timer: NodeJS.Timeout | undefined;
   #open = true;
 
   /** Takes over the listeners. Lets nobody in before `open`. */
-  constructor(
-    listener: SeqpacketListener,
-    twin: SeqpacketListener | undefined,
-    newClients: NewClients,
-    log: Log,
-  ) {
+  constructor({ socketPath, listener, twin }: Listeners, newClients: NewClients, log: Log) {
+    this.#socketPath = socketPath;
     this.#twin = twin;
     this.#listener = listener;
     this.#newClients = newClients;
@@ -45,8 +43,19 @@ export class Entrance {
     this.#openDoor(this.#listener);
   }
 
+  /** Whether this hub has the twin. Takes it if it is free by now. */
+  holdTwin(): boolean {
+    try {
+      this.#twin ??= tryHoldTwin(this.#socketPath);
+    } catch {
+      // No more open files, for example. The next look tries again.
+    }
+    return this.#twin !== undefined;
+  }
+
   /** Lets clients in that find no socket file. Returns false if this hub does not have the twin. */
   openTwin(): boolean {
+    this.holdTwin();
     const twin = this.#twin;
     if (twin === undefined) return false;
     if (![...this.#doors].some(({ listener }) => listener === twin)) this.#openDoor(twin);
@@ -116,6 +125,13 @@ export class Entrance {
     if (!this.#doors.delete(door)) return;
     releaseAll([() => door.watch.close(), () => listener.close()]);
   }
+}
+
+interface Listeners {
+  readonly socketPath: string;
+  readonly listener: SeqpacketListener;
+  /** Undefined if another process has it. */
+  readonly twin: SeqpacketListener | undefined;
 }
 
 interface Door {

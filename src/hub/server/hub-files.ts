@@ -29,11 +29,18 @@ import { lockPathOf, pidOfListener } from "./hub-start.js";
 const HEAL_DELAY_MS = 20;
 /** How often to look while something is wrong. No event may report its end. */
 const PROBLEM_LOOK_MS = 500;
-/** How often to look without inotify. */
+/** How often to look without inotify, or without the twin. */
 const BLIND_LOOK_MS = 5000;
 
 const BY_TWIN = "Programs of this machine still find this hub, by an abstract socket.";
 const NO_TWIN = "No program finds this hub now: another process has its abstract socket.";
+
+interface HubTwin {
+  /** Returns false if another process has the twin. */
+  holdTwin(): boolean;
+  /** Lets clients in that find no socket file. Returns false if that cannot be done. */
+  openTwin(): boolean;
+}
 
 export interface HubFilesOptions {
   readonly socketPath: string;
@@ -52,8 +59,7 @@ export interface HubFilesOptions {
   readonly makeFolder: () => void;
   /** Returns false if the hub keeps or serves something. */
   readonly endIfUnused: () => boolean;
-  /** Lets clients in that find no socket file. Returns false if that cannot be done. */
-  readonly openTwin: () => boolean;
+  readonly twin: HubTwin;
   /** Makes another listener at the socket's path, where nobody listens any more. */
   readonly listen: () => SeqpacketListener;
   /** Called when the hub has another lock. */
@@ -74,6 +80,7 @@ export class HubFiles {
   #timer: NodeJS.Timeout | undefined;
   #troubles: readonly string[] = [];
   #isDisplaced = false;
+  #hasTwin = false;
   /** Whether the journal was missing at the last look. */
   #isJournalMissing = false;
 
@@ -91,6 +98,7 @@ export class HubFiles {
   watch(): void {
     const { isPassed, ownsSocket, socketPath } = this.#options;
     this.#watchFolder();
+    this.#hasTwin = this.#options.twin.holdTwin();
     this.#lookLater();
     if (!isPassed || !ownsSocket || pidOfListener(socketPath) === process.pid) return;
     this.#socketFile = undefined;
@@ -134,6 +142,7 @@ export class HubFiles {
 
   #check(): void {
     const troubles: string[] = [];
+    this.#hasTwin = this.#options.twin.holdTwin();
     try {
       this.#watchFolder();
       if (this.#checkFolder(troubles) && this.#checkLock(troubles)) {
@@ -176,7 +185,7 @@ export class HubFiles {
 
   /** Says whether clients find this hub without a socket file. */
   #openTwin(): string {
-    return this.#options.openTwin() ? BY_TWIN : NO_TWIN;
+    return this.#options.twin.openTwin() ? BY_TWIN : NO_TWIN;
   }
 
   /** Whether this hub holds the lock of its path. */
@@ -259,7 +268,7 @@ export class HubFiles {
     const pauseMs =
       this.#troubles.length > 0 || this.#isJournalMissing
         ? PROBLEM_LOOK_MS
-        : this.#watch === undefined
+        : this.#watch === undefined || !this.#hasTwin
           ? BLIND_LOOK_MS
           : undefined;
     if (pauseMs === undefined) return;

@@ -93,12 +93,7 @@ export class HubServer {
     );
     this.#connections.serve(this.#core);
     journal.keepShort(() => this.#core.records());
-    this.#entrance = new Entrance(
-      acquired.listener,
-      acquired.twin,
-      this.#connections.newClients,
-      this.#log,
-    );
+    this.#entrance = new Entrance(acquired, this.#connections.newClients, this.#log);
     this.#files = new HubFiles({
       socketPath,
       lock,
@@ -107,7 +102,7 @@ export class HubServer {
       checkFolder: () => checkFolder(socketPath, options),
       makeFolder: () => makeFolder(socketPath, options),
       endIfUnused: () => this.#endIfUnused(),
-      openTwin: () => this.#entrance.openTwin(),
+      twin: this.#entrance,
       listen: () => listenAnew(socketPath, options),
       isPassed,
       onListener: (listener) => {

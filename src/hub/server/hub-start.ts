@@ -125,6 +125,7 @@ function takePlace(
 
 function pidAtTwin(socketPath: string): number | undefined {
   const socket = tryConnectTwin(socketPath, new Set([ownUid()]));
+  if (socket === "crowded") return undefined;
   const pid = socket?.peerCredentials().pid;
   socket?.close();
   return pid;

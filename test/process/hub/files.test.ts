@@ -21,7 +21,7 @@ import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import { HubServer } from "../../../src/hub/server/hub-server.js";
 import { tryLockPath } from "../../../src/os/file-lock.js";
-import { tryHoldTwin } from "../../../src/os/socket-twin.js";
+import { isTwinHeld, tryHoldTwin } from "../../../src/os/socket-twin.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { untilStopped } from "../../support/process-state.js";
 import { TestFolder } from "../../support/test-folder.js";
@@ -176,8 +176,28 @@ describe("a hub whose files are removed", () => {
       /No program finds this hub now/.test((await client.status()).troubles.join()),
     );
     twin.close();
+    await until("it has the twin", async () =>
+      /by an abstract socket/.test((await client.status()).troubles.join()),
+    );
+    await using other = await connect({ socket: folder.socket, start: false });
+    assert.equal((await other.status()).pid, hub.pid);
     rmSync(folder.path);
     await until("all is well", async () => (await client.status()).troubles.length === 0);
+  });
+
+  it("takes the twin at its next look once no other process has it", async () => {
+    await using folder = new TestFolder();
+    const twin = tryHoldTwin(folder.socket);
+    assert.ok(twin !== undefined);
+    const hub = HubServer.start({ socket: folder.socket });
+    twin.close();
+    let looks = 0;
+    await until("the hub has it", () => {
+      looks += 1;
+      writeFileSync(folder.file(`look ${looks}`), "");
+      return isTwinHeld(folder.socket);
+    });
+    hub.stop();
   });
 
   it("is waited for while it starts: it has the lock before it listens", async () => {

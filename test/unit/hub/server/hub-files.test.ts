@@ -69,7 +69,7 @@ class Rig {
       checkFolder: () => true,
       makeFolder: () => assert.fail("the folder is there"),
       endIfUnused: () => assert.fail("the folder is there"),
-      openTwin: () => assert.fail("the socket is there"),
+      twin: { holdTwin: () => true, openTwin: () => assert.fail("the socket is there") },
       listen: () => assert.fail("the socket is there"),
       onLock: () => assert.fail("the lock is there"),
       onListener: () => assert.fail("the socket is there"),
