@@ -1,4 +1,5 @@
 /** What a hub shares and who holds it: listed once, then kept up to date from its changes. */
+import { isDeepStrictEqual } from "node:util";
 import type { Deadline } from "../base/deadline.js";
 import { uuidOf } from "../base/device-reference.js";
 import { CudaIpcError } from "../base/errors.js";
@@ -76,7 +77,13 @@ export class WatchedObjects {
    */
   async updateNameless(link: HubLink, deadline: Deadline, count: number): Promise<void> {
     const found = count === 0 ? [] : await listNameless(link, pageDeadlines(deadline));
-    this.#nameless = found.map(watched);
+    const before = new Map(this.#nameless.map((object) => [object.object, object]));
+    // WHY: pages of the dashboard are sent each object that is not the one that they have.
+    this.#nameless = found.map((entry) => {
+      const object = watched(entry);
+      const known = before.get(entry.object);
+      return known !== undefined && isDeepStrictEqual(known, object) ? known : object;
+    });
   }
 
   #put(object: HeldObject): void {

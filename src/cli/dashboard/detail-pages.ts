@@ -1,13 +1,15 @@
 /**
- * The pages of one channel, service, device or client, as JSON: facts in the words of `top`, what
- * holds the slots, who takes part, and charts of the last minutes.
+ * The pages of one channel, service, device, client or object without a name, as JSON: facts in the
+ * words of `top`, what holds the slots, who takes part, and charts of the last minutes.
  */
 import type { SlotUse } from "../../channel/channel-observer.js";
 import type { WatchedObject } from "../../watch/snapshot.js";
 import { textAnswer, type WebAnswer } from "../../web/web-messages.js";
+import { ageWords } from "../terminal/words.js";
 import { channelsView } from "../top/channels-view.js";
 import { clientsView } from "../top/clients-view.js";
 import { devicesView } from "../top/devices-view.js";
+import { objectsView } from "../top/objects-view.js";
 import { servicePartiesOf, servicesView } from "../top/services-view.js";
 import { perSecondWords, processWords, type ReadableChannel, readerAt } from "../top/top-words.js";
 import type { Detail, Look } from "../top/view.js";
@@ -33,7 +35,7 @@ interface DetailPage {
   readonly client?: { readonly session: number; readonly words: string };
 }
 
-/** A process that takes part in a channel or a service. */
+/** A process that takes part in a channel or a service, or holds an object. */
 interface Party {
   readonly role: string;
   readonly who: string;
@@ -83,6 +85,7 @@ const pages: ReadonlyMap<string, PageOf> = new Map<string, PageOf>([
   ["service", servicePage],
   ["device", devicePage],
   ["client", clientPage],
+  ["object", objectPage],
 ]);
 
 function servicePage(id: string, { look, history }: DetailSources): DetailPage | undefined {
@@ -115,6 +118,20 @@ function clientPage(id: string, { look }: DetailSources): DetailPage | undefined
   const words = processWords(client);
   const facts = clientsView.details(client, look);
   return { title: words, facts, client: { session: client.session, words } };
+}
+
+/** An object with a name has a page that inspects it instead. */
+function objectPage(id: string, { look }: DetailSources): DetailPage | undefined {
+  const object = look.objects.get(Number(id));
+  if (object === undefined) return undefined;
+  const [[, title] = ["", ""], ...facts] = objectsView.details(object, look);
+  // The page has a table of holders.
+  const holders = facts.findIndex(([name]) => name === "held by");
+  const parties = object.holders.slice(0, FACTS_MAX).map((holder) => {
+    const since = `since ${ageWords(look.snapshot.atMs - holder.sinceMs)}`;
+    return { role: holder.role ?? holder.access, ...partyOf(holder, look), state: since };
+  });
+  return { title, facts: facts.slice(0, holders), parties };
 }
 
 function channelPage(id: string, sources: DetailSources): DetailPage | undefined {

@@ -70,7 +70,7 @@ export class LiveFeed {
     }
   }
 
-  /** The page of one channel, service, device or client. See `detailPage`. */
+  /** The page of one channel, service, device, client or object. See `detailPage`. */
   async detail(query: URLSearchParams): Promise<WebAnswer> {
     const look = await this.#latest();
     const slotUse = (channel: number, columnsMax: number) =>
@@ -131,13 +131,10 @@ export function eventText(event: object): string {
 export function* eventsOf(look: Look, sent: Map<number, WatchedObject>) {
   const { snapshot } = look;
   // An object that has not changed is the same one in the next snapshot.
-  const changed = snapshot.objects.filter((object) => sent.get(object.object) !== object);
+  const changed = [...look.objects.values()].filter((it) => sent.get(it.object) !== it);
   // A page that has nothing yet shows the first event, so that has the first rows of its list.
   if (sent.size === 0) changed.sort(largestFirst);
-  const isNamed = (object: WatchedObject | undefined) => object?.nameless === undefined;
-  const gone = [...sent.keys()].filter(
-    (id) => !look.objects.has(id) || !isNamed(look.objects.get(id)),
-  );
+  const gone = [...sent.keys()].filter((id) => !look.objects.has(id));
   for (const id of gone) sent.delete(id);
   for (const object of changed) sent.set(object.object, object);
   const { hub, atMs, devices, gpusUnknown } = snapshot;

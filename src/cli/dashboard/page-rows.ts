@@ -1,6 +1,6 @@
 /** What the dashboard's page shows of a look at a hub, as plain JSON. Names stay as they are. */
 import type { WatchedChannelState, WatchedClient, WatchedObject } from "../../watch/snapshot.js";
-import { contentWords } from "../terminal/words.js";
+import { contentWords, nameWords } from "../terminal/words.js";
 import { channelWords, holdersWords, processWords, readerAt, writerOf } from "../top/top-words.js";
 import type { Look } from "../top/view.js";
 
@@ -8,7 +8,8 @@ export function objectRow(object: WatchedObject) {
   const [oldest] = object.holders;
   return {
     id: object.object,
-    name: object.name,
+    name: nameWords(object),
+    nameless: object.nameless,
     what: contentWords(object.descriptor),
     device: object.device,
     bytes: object.heldBytes,

@@ -129,7 +129,7 @@ describe("cuda-ipc dashboard", () => {
     await using rig = await CliRig.open();
     const hub = await rig.join();
     const name = `${"n".repeat(250)}.long`;
-    using values = await hub.put(name, Float32Array.of(Number.NaN, 1, Number.POSITIVE_INFINITY));
+    const values = await hub.put(name, Float32Array.of(Number.NaN, 1, Number.POSITIVE_INFINITY));
     using _ = await hub.put("kept", Uint8Array.of(1));
     const { url, child, outcome } = await served(rig);
     const browser = await launch();
@@ -151,13 +151,16 @@ describe("cuda-ipc dashboard", () => {
       await dialog.getByRole("button", { name: "Remove" }).click();
       await dialog.getByRole("button", { name: "Remove it for everybody" }).click();
       await dialog.getByText(`Removed ${name}.`).waitFor();
+      assert.ok(Number.isNaN((await values.read())[0]), "its holder still has the memory");
       assert.deepEqual(
         (await hub.list()).map((object) => object.name),
         ["kept"],
       );
       await page.keyboard.press("Escape");
+      const rows = page.locator("#rows");
+      await rows.getByText(`(${name})`, { exact: true }).waitFor();
+      values.close();
       await row.waitFor({ state: "detached" });
-      assert.ok(Number.isNaN((await values.read())[0]), "its holder still has the memory");
       const [{ object: id } = { object: 0 }] = await hub.list();
       await hub.remove("kept");
       using next = await hub.put("kept", Uint8Array.of(2));

@@ -114,4 +114,23 @@ describe("WatchedObjects", () => {
     await objects.update(link, deadline());
     await assert.rejects(objects.update(link, deadline()), { code: "INVALID_MESSAGE" });
   });
+
+  it("keeps what it knows of an object without a name while that stays the same", async () => {
+    const listed = (leases: number): [string, Answer] => {
+      const objects = [1, 2].map((object) => ({
+        ...held(object, "frame", object === 1 ? 1 : leases),
+        nameless: true,
+      }));
+      return ["list", () => ({ objects, next: null })];
+    };
+    const { link } = script(listed(1), listed(2));
+    const objects = new WatchedObjects();
+    await objects.updateNameless(link, deadline(), 2);
+    const [same, changed] = objects.nameless();
+    await objects.updateNameless(link, deadline(), 2);
+    const [first, second] = objects.nameless();
+    assert.deepEqual([first === same, second === changed, second?.leases], [true, false, 2]);
+    await objects.updateNameless(link, deadline(), 0);
+    assert.deepEqual(objects.nameless(), []);
+  });
 });

@@ -1,12 +1,12 @@
-// The page of one channel, service, device or client, in a dialog. The part of the URL after # says
-// which, so the browser's Back works, and a reload shows the same.
+// The page of one channel, service, device, client or object without a name, in a dialog. The part
+// of the URL after # says which, so the browser's Back works, and a reload shows the same.
 import { Charts } from "./charts.js";
 import { confirmDisconnect } from "./disconnect.js";
 import { element } from "./elements.js";
 import { drawUnpressed } from "./presses.js";
 import { slotRows } from "./slots.js";
 
-const KINDS = ["channel", "service", "device", "client"];
+const KINDS = ["channel", "service", "device", "client", "object"];
 
 const dialog = element("dialog", "", "detail");
 dialog.id = "detail";

@@ -138,12 +138,12 @@ async function showPicture(asked, which, at) {
   if (picture !== undefined) drawPicture(picture, (index) => showPicture(asked, which, index));
 }
 
-/** Tells that objects have ended. One of them may be in the dialog. */
+/** Tells that objects have ended or lost their name. One of them may be in the dialog. */
 export function objectsEnded(ids) {
   if (!dialog.open || !ids.includes(shown.row.id)) return;
   shown.end.abort();
   offer();
-  if (byId("object-message").textContent === "") say("It has ended, or was removed.", true);
+  if (byId("object-message").textContent === "") say("It has ended, or was removed or replaced.", true);
 }
 
 // The other button is elsewhere, so that a double click removes nothing.

@@ -165,7 +165,7 @@ async function loadDialogs() {
 
 async function openDialog(kind, row) {
   const { openDetail, openObject } = await dialogsLoading;
-  if (kind === "object") openObject(row);
+  if (kind === "object" && !row.nameless) openObject(row);
   else openDetail(kind, row.id);
 }
 
@@ -177,7 +177,8 @@ events.onmessage = ({ data }) => {
   Object.assign(state, rest);
   isChanged ||= changed.length > 0 || gone.length > 0;
   isWhole = !more;
-  if (gone.length > 0) dialogs?.objectsEnded(gone);
+  const unnamed = changed.filter(({ nameless }) => nameless).map(({ id }) => id);
+  dialogs?.objectsEnded([...gone, ...unnamed]);
   // WHY not each event: ten drawings while 10,000 objects arrive would delay the last of them.
   if (isWhole || rest.hub !== undefined) drawSoon();
   dialogs?.refreshDetail();

@@ -43,6 +43,37 @@ describe("eventsOf", () => {
     assert.deepEqual(event.gone, [1]);
   });
 
+  it("sends objects without a name by their last one, and says who loses or takes a name", () => {
+    const sent = new Map<number, WatchedObject>();
+    const names = (objects: readonly WatchedObject[], nameless: readonly WatchedObject[]) => {
+      const [event] = eventsOf(lookAt(snapshotOf({ objects, nameless }), undefined), sent);
+      const rows = event?.objects.map(({ id, name, nameless }) => [id, name, nameless]);
+      return [rows, event !== undefined && "gone" in event && event.gone];
+    };
+    const [old, next] = [1, 2].map((object) => watchedObject({ object, name: "frame" })) as [
+      WatchedObject,
+      WatchedObject,
+    ];
+    const [lost, pending] = [old, next].map((object) => ({ ...object, nameless: true as const }));
+    assert.deepEqual(names([old], [pending as WatchedObject]), [
+      [
+        [2, "(frame)", true],
+        [1, "frame", undefined],
+      ],
+      [],
+    ]);
+    assert.deepEqual(names([next], [lost as WatchedObject]), [
+      [
+        [2, "frame", undefined],
+        [1, "(frame)", true],
+      ],
+      [],
+    ]);
+    // For a moment the list of named objects is older than the list of the others.
+    assert.deepEqual(names([old, next], [lost as WatchedObject]), [[], []]);
+    assert.deepEqual(names([next], []), [[], [1]]);
+  });
+
   it("begins with the largest and then the newest objects, as the list of a page does", () => {
     const sizes = [1, 3, 2, 3];
     const objects = sizes.map((heldBytes, i) => watchedObject({ object: i + 1, heldBytes }));
