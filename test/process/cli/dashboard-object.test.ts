@@ -256,6 +256,7 @@ describe("the page of an object", { skip }, () => {
     await page.keyboard.press("Enter");
     await page.getByRole("dialog", { name: /^reader\.py / }).getByText(/^\(frame\), /).waitFor();
     await page.goBack();
+    await detail.getByRole("row", { name: /^read reader\.py / }).waitFor();
     held.close();
     await detail.getByText("It is no more.").waitFor();
     await page.keyboard.press("Escape");
