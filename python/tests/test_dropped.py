@@ -39,6 +39,39 @@ def is_full(writer) -> bool:
     return slot is None
 
 
+KINDS = {
+    "array": (lambda hub: hub.put("dropped", DATA, dtype="uint8", shape=4), "open"),
+    "bundle": (
+        lambda hub: hub.create_bundle("dropped", {"w": ("uint8", 4)}).publish(),
+        "open_bundle",
+    ),
+    "channel": (lambda hub: hub.create_channel("dropped", "uint8", 4), "open_channel"),
+    "timeline": (lambda hub: hub.create_timeline("dropped"), "open_timeline"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_opened_is_given_back_when_it_is_dropped_and_a_creation_with_its_hub(
+    hub, socket, kind
+):
+    create, open_name = KINDS[kind]
+
+    def leases() -> int:
+        gc.collect()
+        return hub.inspect("dropped")[0].leases
+
+    with cuda_ipc.connect(socket) as creator:
+        create(creator)
+        with cuda_ipc.connect(socket) as reader:
+            opened = getattr(reader, open_name)("dropped", timeout=LIMIT)
+            assert leases() == 2
+            del opened
+            until("the reader's lease ends", lambda: leases() == 1)
+            creator.status()  # is answered after all that it has sent before
+            assert leases() == 1
+    until("it has ended", lambda: code(lambda: hub.inspect("dropped")) == "NOT_FOUND")
+
+
 def test_a_message_that_is_dropped_gives_its_slot_back_at_once(hub):
     with channel(hub) as (writer, reader):
         for value in range(10):
@@ -75,6 +108,26 @@ def test_bytes_of_a_message_that_was_dropped_stay_usable(hub):
         writer.send(b"5678")
         gc.collect()
         assert is_full(writer) and data == DATA
+
+
+def test_a_message_of_which_another_library_has_a_view_is_not_given_back(hub):
+    numpy = pytest.importorskip("numpy")
+    makers = [lambda message: numpy.from_dlpack(message.array)]
+    with contextlib.suppress(ImportError):
+        import torch
+
+        makers.append(lambda message: torch.from_dlpack(message.array))
+    for make in makers:
+        with channel(hub) as (writer, reader):
+            for _ in range(2):
+                writer.send(DATA, timeout=LIMIT)
+            views = [make(reader.next(LIMIT)), make(reader.next(LIMIT))]
+            gc.collect()
+            assert is_full(writer)
+            assert [view.tolist() for view in views] == [list(DATA)] * 2
+            views.clear()
+            gc.collect()
+            assert is_full(writer)
 
 
 def test_a_message_without_data_holds_nothing(hub):
