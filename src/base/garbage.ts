@@ -14,29 +14,74 @@ const PAUSE_MS_MAX = 10_000;
 const PAUSE_MS_PER_MIB = 5;
 const MIB = 2 ** 20;
 
+/** What a rhythm measures and does. Others than the real ones are for tests. */
+export interface GarbagePorts {
+  /** Of a clock that never goes back. */
+  nowMs(): number;
+  heapBytes(): number;
+  collect(): void;
+  /** Makes a call after a time, and returns what prevents it. */
+  later(call: () => void, delayMs: number): () => void;
+}
+
+/** When garbage is collected on request. */
+export class GarbageRhythm {
+  readonly ports: GarbagePorts;
+  #pauseMs = 0;
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  constructor(ports: GarbagePorts) {
+    this.ports = ports;
+  }
+
+  collect(): void {
+    this.ports.collect();
+    this.#lastMs = this.ports.nowMs();
+    this.#pauseMs = Math.min(Math.max(FIRST_PAUSE_MS, 2 * this.#pauseMs), PAUSE_MS_MAX);
+  }
+
+  found(): void {
+    this.#pauseMs = 0;
+  }
+
+  /** How long the pause after the last collection still lasts. */
+  get restMs(): number {
+    return this.#lastMs + this.#pauseMs - this.ports.nowMs();
+  }
+
+  /** How long a wait stalls before the next collection. */
+  get stallMs(): number {
+    const ofHeap = (this.ports.heapBytes() / MIB) * PAUSE_MS_PER_MIB;
+    return Math.max(FIRST_PAUSE_MS, Math.min(ofHeap, PAUSE_MS_MAX), this.restMs);
+  }
+}
+
 let known: (() => void) | undefined;
-/** All waits of the thread share them. */
-let pauseMs = 0;
-let lastMs = Number.NEGATIVE_INFINITY;
+/** All waits of the thread share it. */
+const ofThread = new GarbageRhythm({
+  nowMs: () => performance.now(),
+  heapBytes: () => getHeapStatistics().used_heap_size,
+  collect: () => {
+    known ??= collector();
+    known();
+  },
+  later: (call, delayMs) => {
+    const timer = setTimeout(call, delayMs).unref();
+    return () => clearTimeout(timer);
+  },
+});
 
 /**
  * Collects all garbage. Finalizers run in later turns of the event loop. What only a finalizer lets
  * go is collected by the next call.
  */
 export function collectGarbage(): void {
-  known ??= collector();
-  known();
-  lastMs = performance.now();
-  pauseMs = Math.min(Math.max(FIRST_PAUSE_MS, 2 * pauseMs), PAUSE_MS_MAX);
+  ofThread.collect();
 }
 
 /** The program drops what others wait for, so collections are of use. */
 export function garbageWasFound(): void {
-  pauseMs = 0;
-}
-
-function restMs(): number {
-  return lastMs + pauseMs - performance.now();
+  ofThread.found();
 }
 
 function collector(): () => void {
@@ -56,36 +101,38 @@ function collector(): () => void {
 /** Collects garbage now and then while the program waits for what it may have dropped. */
 export class StallWatch {
   readonly #stalledAt: () => number | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #rhythm: GarbageRhythm;
+  /** Prevents the next look. */
+  #cancel: (() => void) | undefined;
 
   /**
    * @param stalledAt undefined if no wait stalls; else a number that changes with each progress
+   * @param rhythm another than the thread's is for tests
    */
-  constructor(stalledAt: () => number | undefined) {
+  constructor(stalledAt: () => number | undefined, rhythm = ofThread) {
     this.#stalledAt = stalledAt;
+    this.#rhythm = rhythm;
   }
 
   /** Call it when a wait begins. */
   begin(): void {
-    if (this.#timer === undefined) this.#lookLater(this.#stalledAt());
+    if (this.#cancel === undefined) this.#lookLater(this.#stalledAt());
   }
 
   close(): void {
-    clearTimeout(this.#timer);
+    this.#cancel?.();
   }
 
   #lookLater(before: number | undefined): void {
     if (before === undefined) return;
-    const ofHeap = (getHeapStatistics().used_heap_size / MIB) * PAUSE_MS_PER_MIB;
-    const delayMs = Math.max(FIRST_PAUSE_MS, Math.min(ofHeap, PAUSE_MS_MAX), restMs());
-    this.#timer = setTimeout(() => this.#look(before), delayMs);
-    this.#timer.unref();
+    const { ports, stallMs } = this.#rhythm;
+    this.#cancel = ports.later(() => this.#look(before), stallMs);
   }
 
   #look(before: number): void {
-    this.#timer = undefined;
+    this.#cancel = undefined;
     const at = this.#stalledAt();
-    if (at === before && restMs() <= 0) collectGarbage();
+    if (at === before && this.#rhythm.restMs <= 0) this.#rhythm.collect();
     this.#lookLater(at);
   }
 }

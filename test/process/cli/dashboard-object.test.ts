@@ -254,7 +254,10 @@ describe("the page of an object", { skip }, () => {
     // The table is drawn anew at each look, and its link keeps the focus. A click might miss it.
     await detail.getByRole("link", { name: /^reader\.py / }).focus();
     await page.keyboard.press("Enter");
-    await page.getByRole("dialog", { name: /^reader\.py / }).getByText(/^\(frame\), /).waitFor();
+    await page
+      .getByRole("dialog", { name: /^reader\.py / })
+      .getByText(/^\(frame\), /)
+      .waitFor();
     await page.goBack();
     await detail.getByRole("row", { name: /^read reader\.py / }).waitFor();
     held.close();
