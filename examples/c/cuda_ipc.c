@@ -412,6 +412,9 @@ static bool has_hung_up(cuda_ipc_hub *hub) {
   return hub->gone;
 }
 
+/* Between attempts to send descriptors while this user has too many in flight. */
+#define IN_FLIGHT_PAUSE_US 10000
+
 static int send_request(cuda_ipc_hub *hub, const int *fds, int fd_count, int64_t deadline,
                         cuda_ipc_error *error) {
   union { char bytes[CMSG_SPACE(CUDA_IPC_FDS_MAX * sizeof(int))]; struct cmsghdr header; } control;
@@ -434,6 +437,15 @@ static int send_request(cuda_ipc_hub *hub, const int *fds, int fd_count, int64_t
     if (errno == EINTR) continue;
     /* The hub's last words may still wait to be received. */
     if (errno == EPIPE || errno == ECONNRESET) return 0;
+    if (errno == ETOOMANYREFS) {
+      /* It passes. It is charged to the user, so the culprit is any process of this user. */
+      if (poll_ms(deadline) == 0)
+        return fail(error, "TIMEOUT", "Cannot send to \"%s\": user %u has more file descriptors in "
+                    "flight than this process may open (ulimit -n). One of its processes sends some "
+                    "that nobody receives", hub->path, (unsigned)getuid());
+      pause_us(IN_FLIGHT_PAUSE_US);
+      continue;
+    }
     if (errno != EAGAIN) return fail_errno(error, "send to", hub->path);
     struct pollfd watched = {.fd = hub->fd, .events = POLLOUT};
     if (poll(&watched, 1, poll_ms(deadline)) == 0)

@@ -4,10 +4,12 @@
  */
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { limits } from "../base/limits.js";
+import { GrowingPause } from "../base/pause.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { FdWatch } from "./fd-watch.js";
 import type { OwnedFd } from "./owned-fd.js";
 import type { Packet, SeqpacketSocket } from "./seqpacket.js";
+import { isInFlightLimit } from "./socket-message.js";
 
 export interface PacketHandler {
   /** The handler owns the descriptors. If it throws, the channel ends. */
@@ -34,12 +36,19 @@ export interface PacketChannelOptions {
  */
 const PACKETS_PER_TURN = 64;
 
+/** The longest pause before descriptors are sent again while this user has too many in flight. */
+const IN_FLIGHT_PAUSE_MS_MAX = 50;
+
+type Sent = "sent" | "no room" | "too many in flight";
+
 export class PacketChannel {
   readonly socket: SeqpacketSocket;
   readonly #handler: PacketHandler;
   readonly #watch: FdWatch;
   readonly #queue: QueuedMessage[] = [];
   readonly #queueMessagesMax: number;
+  readonly #pause = new GrowingPause(IN_FLIGHT_PAUSE_MS_MAX);
+  #retryTimer: NodeJS.Timeout | undefined;
   #open = true;
   #paused = false;
 
@@ -59,6 +68,11 @@ export class PacketChannel {
     return this.#queue.length;
   }
 
+  /** Messages wait because this user has too many descriptors in flight. */
+  get isInFlightLimited(): boolean {
+    return this.#retryTimer !== undefined;
+  }
+
   /**
    * Sends a message now, or as soon as there is room. The caller keeps the descriptors.
    * @throws LIMIT_EXCEEDED if too many messages wait; CLOSED after the end; PEER_GONE if the other
@@ -67,7 +81,8 @@ export class PacketChannel {
   send(bytes: Uint8Array, fds: readonly OwnedFd[] = []): void {
     if (!this.#open)
       throw new CudaIpcError("CLOSED", "Cannot send a message: the connection has ended");
-    if (this.#queue.length === 0 && this.socket.trySend(bytes, fds)) return;
+    const sent = this.#queue.length === 0 ? this.#trySend({ bytes, fds }) : undefined;
+    if (sent === "sent") return;
     if (this.#queue.length >= this.#queueMessagesMax) {
       throw new CudaIpcError(
         "LIMIT_EXCEEDED",
@@ -79,7 +94,7 @@ export class PacketChannel {
       fds.map((fd) => scope.own(fd.duplicate(), (twin) => twin.close())),
     );
     this.#queue.push({ bytes, fds: duplicates });
-    this.#watch.setWritable(true);
+    if (sent !== undefined) this.#await(sent);
   }
 
   /**
@@ -105,6 +120,7 @@ export class PacketChannel {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
+    this.#stopRetry();
     const dropped = this.#queue.splice(0).flatMap((waiting) => waiting.fds);
     releaseAll([
       () => this.#watch.close(),
@@ -132,23 +148,57 @@ export class PacketChannel {
   }
 
   #flush(): void {
-    const count = Math.min(PACKETS_PER_TURN, this.#queue.length);
-    let sent = 0;
-    while (sent < count && this.#trySendQueued(this.#queue[sent])) sent += 1;
-    const done = this.#queue.splice(0, sent).flatMap((waiting) => waiting.fds);
-    if (this.#queue.length === 0) this.#watch.setWritable(false);
+    let count = 0;
+    let sent: Sent = "sent";
+    for (const next of this.#queue.slice(0, PACKETS_PER_TURN)) {
+      sent = this.#trySendQueued(next);
+      if (sent !== "sent") break;
+      count += 1;
+    }
+    const done = this.#queue.splice(0, count).flatMap((waiting) => waiting.fds);
+    if (count > 0) this.#pause.reset();
+    if (this.#queue.length > 0) this.#await(sent);
+    else {
+      this.#watch.setWritable(false);
+      this.#stopRetry();
+    }
     releaseAll(done.map((fd) => () => fd.close()));
   }
 
+  /** @param sent why the first message of the queue waits; "sent" if it is one too many for a turn */
+  #await(sent: Sent): void {
+    const isLimited = sent === "too many in flight";
+    // The socket is writable all the same.
+    this.#watch.setWritable(!isLimited);
+    this.#stopRetry();
+    if (!isLimited) return;
+    // WHY unref: the watch decides whether this connection keeps the process alive.
+    this.#retryTimer = setTimeout(() => this.#onReady(), this.#pause.nextMs()).unref();
+  }
+
+  #stopRetry(): void {
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = undefined;
+  }
+
+  #trySend({ bytes, fds }: QueuedMessage): Sent {
+    try {
+      return this.socket.trySend(bytes, fds) ? "sent" : "no room";
+    } catch (error) {
+      if (isInFlightLimit(error)) return "too many in flight";
+      throw error;
+    }
+  }
+
   /**
-   * True if nothing is left to send: it was sent, or the other side has hung up. `#receive` then
+   * "sent" if nothing is left to send: it was sent, or the other side has hung up. `#receive` then
    * finds the end.
    */
-  #trySendQueued(next: QueuedMessage | undefined): boolean {
+  #trySendQueued(next: QueuedMessage): Sent {
     try {
-      return next === undefined || this.socket.trySend(next.bytes, next.fds);
+      return this.#trySend(next);
     } catch (error) {
-      if (hasCode(error, "PEER_GONE")) return true;
+      if (hasCode(error, "PEER_GONE")) return "sent";
       throw error;
     }
   }

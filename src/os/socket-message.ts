@@ -1,5 +1,5 @@
 /** Sends and receives on Unix sockets, with descriptors. Nothing here waits. */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, SystemError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { lastErrno, libc } from "../ffi/libc.js";
 import { addressOf } from "./host-memory.js";
@@ -53,6 +53,22 @@ export function trySendPart(socket: OwnedFd, bytes: Uint8Array, fds: readonly Ow
   if (sent >= 0) return sent;
   if (lastErrno() === errnos.EAGAIN) return 0;
   throw systemError(`send a message of ${bytes.byteLength} bytes`, "sendmsg");
+}
+
+/**
+ * True if this user has too many descriptors in flight. That passes: treat it as a full socket. It
+ * does not become writable, so look again after a pause.
+ */
+export function isInFlightLimit(error: unknown): boolean {
+  return error instanceof SystemError && error.errnoName === "ETOOMANYREFS";
+}
+
+/** Says who keeps a message with descriptors from being sent, as a clause. */
+export function inFlightWords(): string {
+  return (
+    `user ${process.getuid?.()} has more file descriptors in flight than this process may open ` +
+    "(ulimit -n): one of its processes sends some that nobody receives"
+  );
 }
 
 /** One message, or a part of a stream. Without bytes and descriptors it is the end. */

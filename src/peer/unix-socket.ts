@@ -10,6 +10,7 @@ import type { ErrorCode } from "../base/error-codes.js";
 import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
+import { retryPause } from "../base/pause.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { userWords } from "../os/accounts.js";
 import { closeForeign } from "../os/foreign-fd.js";
@@ -24,7 +25,12 @@ import {
   peerCredentialsOf,
   type SocketType,
 } from "../os/seqpacket.js";
-import { tryReceivePart, trySendPart } from "../os/socket-message.js";
+import {
+  inFlightWords,
+  isInFlightLimit,
+  tryReceivePart,
+  trySendPart,
+} from "../os/socket-message.js";
 import { type Arrived, ArrivingMessage } from "./arriving-message.js";
 import { awaitListener } from "./await-listener.js";
 
@@ -126,15 +132,22 @@ export class UnixSocket {
   ): Promise<void> {
     const attempt = `${what} to ${this.#peerWords}`;
     let sent = 0;
-    const why = () => (sent === 0 ? "it does not read" : `it read ${sent} bytes and then no more`);
+    let isLimited = false;
+    const why = () => {
+      if (isLimited) return inFlightWords();
+      return sent === 0 ? "it does not read" : `it read ${sent} bytes and then no more`;
+    };
     const deadline = new Deadline(attempt, options, defaults.peerTimeoutMs, why);
     await this.#alone("send", attempt, async () => {
       try {
         for (;;) {
           deadline.check();
-          sent += trySendPart(this.#fd, bytes.subarray(sent), sent === 0 ? fds : []);
+          const part = this.#trySendPart(bytes.subarray(sent), sent === 0 ? fds : []);
+          isLimited = part === undefined;
+          sent += part ?? 0;
           if (sent === bytes.byteLength) return;
-          await this.#ready.until("writable", deadline);
+          if (isLimited) await retryPause(deadline);
+          else await this.#ready.until("writable", deadline);
           this.#checkOpen(attempt);
         }
       } catch (error) {
@@ -143,6 +156,16 @@ export class UnixSocket {
         throw this.#gone(attempt, "it has hung up", error);
       }
     });
+  }
+
+  /** Undefined if this user has too many descriptors in flight. */
+  #trySendPart(bytes: Uint8Array, fds: readonly OwnedFd[]): number | undefined {
+    try {
+      return trySendPart(this.#fd, bytes, fds);
+    } catch (error) {
+      if (isInFlightLimit(error)) return undefined;
+      throw error;
+    }
   }
 
   /**

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
+import os
 import select
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +22,10 @@ from ._protocol import LIMIT_FDS, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
 from .errors import CudaIpcError, system_error
 
 _CONTROL_BYTES = socket.CMSG_SPACE(LIMIT_FDS * array.array("i").itemsize)
+
+
+#: Between attempts to send descriptors while too many are in flight.
+_REST_S = 0.01
 
 
 class ConnectionEnded(Exception):
@@ -86,6 +93,8 @@ class PacketSocket:
                 except OSError as cause:
                     if self.ended is not None:
                         raise ConnectionEnded from cause
+                    if rest_in_flight(cause, deadline):
+                        continue
                     raise system_error(deadline.attempt, cause) from cause
         finally:
             self._release()
@@ -134,6 +143,20 @@ class PacketSocket:
             return f"{silent_keeper(self.path) or 'the hub does not answer'}{where}"
         what = "is stopped" if state in ("T", "t") else "runs"
         return f"the hub (process {self.hub_pid}) does not answer: it {what}{where}"
+
+
+def rest_in_flight(cause: OSError, deadline: Deadline) -> bool:
+    """Rests if this user has too many descriptors in flight, which passes. Raises TIMEOUT."""
+    if cause.errno != errno.ETOOMANYREFS:
+        return False
+    remaining = deadline.remaining
+    if remaining == 0:
+        raise deadline.timed_out(
+            f"user {os.getuid()} has more file descriptors in flight than this process may open "
+            "(ulimit -n): one of its processes sends some that nobody receives"
+        ) from cause
+    time.sleep(_REST_S if remaining is None else min(_REST_S, remaining))
+    return True
 
 
 def _state_of(pid: int) -> str | None:

@@ -43,7 +43,7 @@ export class HubConnection {
   readonly socketPath: string;
   readonly hubPid: number;
   readonly hubUid: number;
-  readonly #channel: PacketChannel;
+  readonly channel: PacketChannel;
   readonly #pending = new Map<number, Pending>();
   readonly #onEnd: Set<(reason: CudaIpcError) => void> = new Set();
   #greeting: ResultOf<"hello"> | undefined;
@@ -59,7 +59,7 @@ export class HubConnection {
       onPacket: (packet: Packet) => this.#onPacket(packet),
       onEnd: (reason: unknown) => this.#end(reason),
     };
-    this.#channel = new PacketChannel(socket, handler, {
+    this.channel = new PacketChannel(socket, handler, {
       queueMessagesMax: limits.clientQueueMessagesMax,
     });
   }
@@ -156,7 +156,7 @@ export class HubConnection {
       this.#pending.set(id, { settle, fail: reject });
     });
     try {
-      this.#channel.send(
+      this.channel.send(
         encodeMessage({ v: PROTOCOL_VERSION, id, op, ...fields } as unknown as Request),
         fds,
       );
@@ -199,7 +199,7 @@ export class HubConnection {
   }
 
   setReferenced(referenced: boolean): void {
-    this.#channel.setReferenced(referenced);
+    this.channel.setReferenced(referenced);
   }
 
   /**
@@ -225,7 +225,7 @@ export class HubConnection {
   abandon(): void {
     this.#onEnd.clear();
     this.#closing = true;
-    this.#channel.close();
+    this.channel.close();
     this.#end(undefined);
   }
 
@@ -295,10 +295,10 @@ export class HubConnection {
     this.#lastId += 1;
     this.#pending.set(this.#lastId, UNAWAITED);
     try {
-      this.#channel.send(encodeMessage(request(this.#lastId)));
+      this.channel.send(encodeMessage(request(this.#lastId)));
     } catch (error) {
       if (hasCode(error, "PEER_GONE")) return;
-      this.#channel.close();
+      this.channel.close();
       this.#end(error);
     }
   }

@@ -3,8 +3,10 @@ import { type ErrorCode, isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { lockHolder } from "../../os/file-lock.js";
 import { closeFds } from "../../os/foreign-fd.js";
+import type { PacketChannel } from "../../os/packet-channel.js";
 import { processState } from "../../os/process-identity.js";
 import type { Packet } from "../../os/seqpacket.js";
+import { inFlightWords } from "../../os/socket-message.js";
 import { decodeReply } from "../../wire/codec.js";
 import type { Request } from "../../wire/messages.js";
 
@@ -44,12 +46,14 @@ interface SilentHub {
   /** As the kernel says of the socket; 0 for a process of another PID namespace. */
   readonly hubPid: number;
   readonly socketPath: string;
+  readonly channel: Pick<PacketChannel, "isInFlightLimited">;
 }
 
-export function hubSilence({ hubPid, socketPath }: SilentHub, op: Request["op"]): string {
+export function hubSilence({ hubPid, socketPath, channel }: SilentHub, op: Request["op"]): string {
   const state = hubPid === 0 ? undefined : processState(hubPid);
   // The errors of `connect` begin with it.
   const where = op === "hello" ? "" : `; the hub is at ${socketPath}`;
+  if (channel.isInFlightLimited) return `${inFlightWords()}${where}`;
   // The number stays unsaid: the socket may be one that an earlier hub listened at.
   if (state === undefined) {
     const keeper = hubPid === 0 ? undefined : silentKeeper(socketPath);

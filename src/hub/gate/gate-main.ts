@@ -10,10 +10,13 @@ import { POLLIN, POLLOUT, pollFd } from "../../os/file-calls.js";
 import { closesAtOnce, kindOf } from "../../os/foreign-fd.js";
 import { OwnedFd } from "../../os/owned-fd.js";
 import { type Packet, SeqpacketSocket } from "../../os/seqpacket.js";
+import { isInFlightLimit } from "../../os/socket-message.js";
 import { encodeGateLine, type GateLine, gateOrders } from "./gate-messages.js";
 
 const HUB_FD = 3;
 const FOREVER = -1;
+/** Between attempts to send descriptors while this user has too many in flight. */
+const IN_FLIGHT_PAUSE_MS = 10;
 /** The most that one order receives, because other orders wait meanwhile. */
 const MESSAGES_PER_ORDER = 16;
 const DESCRIPTORS_PER_ORDER = 64;
@@ -101,5 +104,13 @@ function say(line: GateLine): void {
 
 /** May block: the hub reads everything that its gate says, and nobody else waits. */
 function send(bytes: Uint8Array, fds: readonly OwnedFd[] = []): void {
-  while (!hub.trySend(bytes, fds)) pollFd(hub.fd, POLLOUT, FOREVER);
+  for (;;) {
+    try {
+      if (hub.trySend(bytes, fds)) return;
+      pollFd(hub.fd, POLLOUT, FOREVER);
+    } catch (error) {
+      if (!isInFlightLimit(error)) throw error;
+      pollFd(hub.fd, 0, IN_FLIGHT_PAUSE_MS);
+    }
+  }
 }

@@ -9,9 +9,13 @@ import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { OwnedFd, openFdCount } from "../../../src/os/owned-fd.js";
 import { PacketChannel, type PacketHandler } from "../../../src/os/packet-channel.js";
 import { type Packet, SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { skipUnlessRoot } from "../../support/other-user.js";
 import { until } from "../../support/until.js";
 
+const FLOODS = new URL("./actors/floods-descriptors.js", import.meta.url);
+const ETOOMANYREFS = 109;
 const BIG = new Uint8Array(60_000);
 
 describe("PacketChannel", () => {
@@ -121,6 +125,62 @@ describe("PacketChannel", () => {
     });
     assert.equal(found, "with a descriptor 2");
     await until("the duplicates are closed", () => openFdCount() === before);
+  });
+
+  it("sends messages in order once its user has fewer descriptors in flight", async () => {
+    const fd = new OwnedFd(openSync("/dev/null", "r"));
+    const before = openFdCount();
+    let refusals = 0;
+    const undo = interceptLibc((call) => {
+      if (call !== "sendmsg") return undefined;
+      refusals += 1;
+      return ETOOMANYREFS;
+    });
+    try {
+      channel.send(Buffer.from("with a descriptor"), [fd]);
+      channel.send(Buffer.from("second"));
+      fd.close();
+      // Each attempt but the first follows a pause. The event loop continues meanwhile.
+      await until("it has tried again", () => refusals > 3);
+      assert.deepEqual([channel.isInFlightLimited, channel.queuedMessages], [true, 2]);
+    } finally {
+      undo();
+    }
+    const found: string[] = [];
+    await until("both have come", () => {
+      const packet = peer.tryReceive();
+      if (packet === undefined || packet === "end") return found.length === 2;
+      found.push(`${Buffer.from(packet.bytes).toString()} ${packet.fds.length}`);
+      releaseAll(packet.fds.map((fd) => () => fd.close()));
+      return false;
+    });
+    assert.deepEqual(found, ["with a descriptor 1", "second 0"]);
+    await until("nothing waits", () => !channel.isInFlightLimited);
+    assert.deepEqual([openFdCount(), ends], [before - 1, []]);
+  });
+
+  it("waits for a real user whose descriptors in flight are too many", {
+    skip: skipUnlessRoot,
+  }, async () => {
+    // Nobody else uses this user, and root may have any number in flight.
+    const user = { uid: 12_387, gid: 12_387 };
+    await using actor = new Actor(FLOODS, { user, fdsMax: 200 });
+    assert.deepEqual(await actor.says(), { refused: true, limited: true, arrived: false });
+    actor.goOn();
+    assert.deepEqual(await actor.says(), { found: "late 1" });
+    assert.equal(await actor.exited(), 0, actor.complaint);
+  });
+
+  it("tries no more once it is closed", async () => {
+    using fd = new OwnedFd(openSync("/dev/null", "r"));
+    const undo = interceptLibc((call) => (call === "sendmsg" ? ETOOMANYREFS : undefined));
+    try {
+      channel.send(Buffer.from("x"), [fd]);
+      channel.close();
+    } finally {
+      undo();
+    }
+    assert.deepEqual([channel.isInFlightLimited, ends], [false, []]);
   });
 
   it("receives while its own messages wait", async () => {

@@ -4,6 +4,7 @@ import { beforeEach, describe, it } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
+import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { createConstantFile, createMemoryFile } from "../../../src/os/memory-file.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
@@ -14,7 +15,9 @@ import { Disposables } from "../../support/disposables.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { OddFds } from "../../support/odd-fds.js";
 import { TestFolder } from "../../support/test-folder.js";
+import { soon, until } from "../../support/until.js";
 
+const ETOOMANYREFS = 109;
 const any = (value: unknown) => value as never;
 
 function refusal(code: ErrorCode, words = /./): (error: unknown) => boolean {
@@ -45,6 +48,37 @@ describe("UnixSocket", () => {
   function memory(words = "memory"): OwnedFd {
     return made.add(createConstantFile("test", Buffer.from(words)));
   }
+
+  it("waits while its user has too many descriptors in flight, and says so at the end", async () => {
+    const [one, other] = await pair("stream");
+    let refusals = 0;
+    const undo = interceptLibc((call) => {
+      if (call !== "sendmsg") return undefined;
+      refusals += 1;
+      return ETOOMANYREFS;
+    });
+    try {
+      const late = sendFd(one, memory("late"), Uint8Array.of(1));
+      await until("it has tried again", () => refusals > 2);
+      undo();
+      await soon("it is sent", late);
+    } finally {
+      undo();
+    }
+    const received = await receiveFd(other, { metadataBytes: 1 });
+    using fd = received.fd;
+    assert.equal(readFileSync(`/proc/self/fd/${fd.number}`, "utf8"), "late");
+    const undoAll = interceptLibc((call) => (call === "sendmsg" ? ETOOMANYREFS : undefined));
+    try {
+      const never = sendFd(one, memory("never"), Uint8Array.of(1), { timeoutMs: 5 });
+      await assert.rejects(
+        never,
+        refusal("TIMEOUT", /user \d+ has more file descriptors in flight than this process may/),
+      );
+    } finally {
+      undoAll();
+    }
+  });
 
   for (const type of ["stream", "seqpacket"] as const) {
     it(`of type ${type} carries bytes and descriptors in order, both ways`, async () => {

@@ -92,13 +92,15 @@ class GroupHost:
             self._pidfds_are_taken = True
         pidfds = {rank: admitted.pidfd for rank, admitted in self._admitted.items()}
         try:
-            self._tell(members, pidfds, memory)
+            self._tell(members, pidfds, memory, deadline)
         except BaseException:
             close_all(pidfds.values())
             raise
         return members, pidfds
 
-    def _tell(self, members: list[Member], pidfds: dict[int, int], memory: int) -> None:
+    def _tell(
+        self, members: list[Member], pidfds: dict[int, int], memory: int, deadline: Deadline
+    ) -> None:
         answer = encode({"ok": True, "members": [member.document() for member in members]})
         try:
             own = os.pidfd_open(os.getpid())
@@ -107,8 +109,12 @@ class GroupHost:
         try:
             for rank, admitted in self._admitted.items():
                 told = [pidfds.get(of, own) for of in ranks_with_pidfd(members, rank)]
-                with contextlib.suppress(OSError):  # it has died, which its pidfd tells
-                    send_with(admitted.client, answer, [memory, *told])
+                try:
+                    send_with(admitted.client, answer, [memory, *told], deadline)
+                except CudaIpcError:  # TIMEOUT is an OSError, too
+                    raise
+                except OSError:
+                    continue  # it has died, which its pidfd tells
         finally:
             os.close(own)
 

@@ -7,7 +7,9 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
+from .._deadline import Deadline
 from .._json import encode_json, parse_json
+from .._packets import rest_in_flight
 from ..errors import CudaIpcError, error
 
 VERSION = 1
@@ -45,6 +47,16 @@ def decode(what: str, raw: bytes) -> dict[str, Any]:
     return found
 
 
-def send_with(connected: socket.socket, packet: bytes, fds: Sequence[int]) -> None:
+def send_with(
+    connected: socket.socket, packet: bytes, fds: Sequence[int], deadline: Deadline
+) -> None:
+    """Raises OSError, TIMEOUT."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-    connected.sendmsg([packet], rights, socket.MSG_NOSIGNAL)
+    while True:
+        deadline.check_cancelled()
+        try:
+            connected.sendmsg([packet], rights, socket.MSG_NOSIGNAL)
+            return
+        except OSError as cause:
+            if not rest_in_flight(cause, deadline):
+                raise
