@@ -72,9 +72,17 @@ def test_a_hello_without_sense_does_not_end_the_search(hub, request_):
                 client.request(meta=1, timeout=LIMIT / 4).release()
 
 
-def test_an_error_of_a_newer_bridge_does_not_end_the_search(hub, socket):
+@pytest.mark.parametrize("named", [False, True])
+def test_an_error_of_a_newer_bridge_does_not_end_the_search(
+    hub, socket, tmp_path, monkeypatch, named
+):
+    path = f"{socket}.bridge"
+    if named:
+        path = str(tmp_path / "bridge.sock")
+        monkeypatch.setenv("CUDA_IPC_BRIDGE_SOCKET", path)
+    asked = []
     bridge = sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET)
-    bridge.bind(f"{socket}.bridge")
+    bridge.bind(path)
     bridge.listen(8)
     bridge.settimeout(LIMIT)
 
@@ -83,7 +91,7 @@ def test_an_error_of_a_newer_bridge_does_not_end_the_search(hub, socket):
             while True:
                 client, _ = bridge.accept()
                 with client:
-                    client.recv(65536)
+                    asked.append(client.recv(65536))
                     client.send(b'{"ok": false, "error": {"code": "OF_TOMORROW", "message": "x"}}')
         except OSError:
             pass
@@ -95,11 +103,12 @@ def test_an_error_of_a_newer_bridge_does_not_end_the_search(hub, socket):
             assert code(lambda: client.request(meta=1, timeout=0.5)) == "TIMEOUT"
             with hub.serve("from-afar", lambda request, reply: None, request=MESSAGE):
                 client.request(meta=1, timeout=LIMIT / 4).release()
+        assert b'"from-afar"' in asked[0]
     finally:
         bridge.shutdown(sockets.SHUT_RDWR)
         bridge.close()
         thread.join(LIMIT)
-        os.unlink(f"{socket}.bridge")
+        os.unlink(path)
 
 
 def test_a_client_closes_while_the_hub_stands_still(own_hub):

@@ -150,7 +150,7 @@ export const errorCodes = {
   // Several machines
   BRIDGE_UNAVAILABLE: facts(
     "No bridge of this user runs beside the hub, so other machines cannot be asked.",
-    "Start one with: cuda-ipc bridge --nats URL",
+    "Start one with: cuda-ipc bridge --nats URL --interface NAME",
     true,
   ),
   BRIDGE_RUNNING: facts(

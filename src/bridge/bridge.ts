@@ -37,6 +37,8 @@ export interface BridgeOptions {
   readonly nats: NatsOptions;
   /** The name of this machine among the others. */
   readonly machine: string;
+  /** The only network interface on which other machines reach it, as UCX names it. */
+  readonly networkInterface: string;
   /** Where copies of other machines' objects are made: `host` or `cuda:N`. */
   readonly device: string;
   readonly isAnnounced: (name: string) => boolean;
@@ -133,14 +135,14 @@ export class Bridge {
    * @throws BRIDGE_RUNNING, ENGINE_NOT_FOUND, NATS_UNAVAILABLE, UNSUPPORTED, ABORTED
    */
   static async start(options: BridgeOptions): Promise<Bridge> {
-    const { hub, nats, machine, log, signal } = options;
+    const { hub, nats, machine, networkInterface, log, signal } = options;
     const deadline = new Deadline("start the bridge", { signal }, Number.POSITIVE_INFINITY);
     const claim = BridgeClaim.make(bridgeSocketPath(hub.socketPath));
     let context: UcxContext | undefined;
     let store: NatsStore | undefined;
     let bridge: Bridge | undefined;
     try {
-      context = UcxContext.open();
+      context = UcxContext.open(networkInterface);
       store = await NatsStore.connect(nats, `cuda-ipc bridge of ${machine}`, deadline, log);
       const directory = new Directory(machine, log);
       bridge = new Bridge({ options, claim, store, context, directory });

@@ -14,9 +14,12 @@ export interface UcxFindings {
 const TAG = 7n;
 const LIMIT_MS = 5000;
 
-/** @throws ENGINE_NOT_FOUND, UNSUPPORTED, VERIFICATION_FAILED, TIMEOUT */
-export async function probeUcx(): Promise<UcxFindings> {
-  using context = UcxContext.open();
+/**
+ * @param networkInterface as for `UcxContext.open`
+ * @throws ENGINE_NOT_FOUND, UNSUPPORTED, VERIFICATION_FAILED, TIMEOUT
+ */
+export async function probeUcx(networkInterface?: string): Promise<UcxFindings> {
+  using context = UcxContext.open(networkInterface);
   using one = UcxWorker.create(context);
   using other = UcxWorker.create(context);
   // A failure ends the wait below at its limit.

@@ -1,4 +1,5 @@
 /** UCX in this process: the opened library, its configuration, and the transports it has here. */
+import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
 import { type Libucp, printTo } from "../ffi/libucp.js";
 import { type FoundLibucp, openLibucp } from "../ffi/libucp-search.js";
@@ -27,15 +28,26 @@ export class UcxContext {
     this.#handle = handle;
   }
 
-  /** @throws ENGINE_NOT_FOUND; UNSUPPORTED if UCX finds no usable device; SYSTEM_ERROR */
-  static open(found: FoundLibucp = openLibucp()): UcxContext {
-    const context = UcxContext.#start(found, true);
-    if (!hasFasterNetwork(context.transports())) return context;
+  /**
+   * @param networkInterface the only one that it uses, as in `interfaceNames`; default: all of them
+   * @throws ENGINE_NOT_FOUND; UNSUPPORTED if UCX finds no usable device; SYSTEM_ERROR
+   */
+  static open(networkInterface?: string): UcxContext {
+    const found = openLibucp();
+    const context = UcxContext.#start(found, networkInterface, true);
+    const transports = context.transports();
+    const isUsed = networkInterface === undefined || usesInterface(transports, networkInterface);
+    if (isUsed && !hasFasterNetwork(transports)) return context;
     context.close();
-    return UcxContext.#start(found, false);
+    if (!isUsed) throw unusable(networkInterface);
+    return UcxContext.#start(found, networkInterface, false);
   }
 
-  static #start(found: FoundLibucp, isTuned: boolean): UcxContext {
+  static #start(
+    found: FoundLibucp,
+    networkInterface: string | undefined,
+    isTuned: boolean,
+  ): UcxContext {
     const { functions } = found;
     return acquireIn((scope) => {
       const config = new BigUint64Array(new ArrayBuffer(8));
@@ -44,6 +56,11 @@ export class UcxContext {
       const configuration = config[0] ?? 0n;
       const context = new BigUint64Array(new ArrayBuffer(8));
       try {
+        if (networkInterface !== undefined)
+          checkLocalStatus(
+            `choose the interface "${networkInterface}"`,
+            functions.ucp_config_modify(configuration, "NET_DEVICES", networkInterface),
+          );
         if (isTuned) tuneForTcp(functions, configuration);
         const params = contextParams();
         checkLocalStatus(
@@ -91,6 +108,18 @@ export class UcxContext {
     readFilePart(file, bytes, 0);
     return bytes.toString("utf8", 0, bytes.indexOf(0));
   }
+}
+
+function usesInterface(transports: readonly string[], networkInterface: string): boolean {
+  return transports.some((name) => name.endsWith(`/${networkInterface}`));
+}
+
+function unusable(networkInterface: string): CudaIpcError {
+  const message = `Cannot use the interface "${networkInterface}": UCX has no transport for it`;
+  const remedy =
+    "Name another one. UCX_TLS, if set, must allow a transport of the interface. For a bridge " +
+    "device of Linux, such as docker0, set UCX_TCP_BRIDGE_ENABLE=y.";
+  return new CudaIpcError("UNSUPPORTED", message, { remedy });
 }
 
 /** The resources in the text of `ucp_context_print_info`: `# resource 1: ... -- tcp/eth0`. */

@@ -47,11 +47,11 @@ const NO_ROOM =
 
 const UNREACHABLE =
   "UCX has no transport that reaches the other machine. `cuda-ipc doctor` shows those of this " +
-  "one. Check UCX_TLS and UCX_NET_DEVICES on both machines.";
+  "one. Check UCX_TLS and the interface of the bridge on both machines.";
 
 const NO_TRANSPORT =
-  "UCX finds nothing here that it may use. Check UCX_TLS and UCX_NET_DEVICES. Without them it " +
-  "uses all networks.";
+  "UCX finds nothing here that it may use. Check UCX_TLS, and the interface that you named, or " +
+  "UCX_NET_DEVICES if you named none.";
 
 /** Remedies for errors that come from environment variables of this process. */
 const ofEnvironment: Readonly<Record<number, string>> = {

@@ -10,9 +10,12 @@ import { count, positive } from "./schemas.js";
 const head = { v: v.literal(1) };
 const word = v.pipe(v.string(), v.maxLength(255));
 
-/** The bridge listens beside the hub. */
+/**
+ * The bridge listens beside the hub, or at the path in `CUDA_IPC_BRIDGE_SOCKET`: a bridge of a user
+ * other than the hub's can make no file in the hub's folder.
+ */
 export function bridgeSocketPath(hubSocketPath: string): string {
-  return `${hubSocketPath}.bridge`;
+  return process.env.CUDA_IPC_BRIDGE_SOCKET || `${hubSocketPath}.bridge`;
 }
 
 export const bridgeRequestSchema = v.variant("op", [

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { describe, it } from "node:test";
 import { checkHubConfig } from "../../src/hub/limits/hub-config.js";
 import { TestFolder } from "../support/test-folder.js";
@@ -135,6 +136,12 @@ describe("the manifests for containers", { skip }, () => {
     assert.equal(pathOf(bridges), pathOf(hubs));
     const bridge = bridges?.spec?.template?.spec.containers[0];
     checkOptions(bridge?.args ?? []);
+    assert.ok(bridge?.args?.includes("--interface"));
+    const hub = hubs?.spec?.template?.spec.containers[0];
+    assert.notEqual(bridge?.securityContext?.runAsUser, hub?.securityContext?.runAsUser);
+    const mounts = new Map(bridge?.volumeMounts.map((it) => [it.mountPath, it.readOnly]));
+    const own = bridge?.env?.find(({ name }) => name === "CUDA_IPC_BRIDGE_SOCKET")?.value ?? "";
+    assert.deepEqual([mounts.get("/run/cuda-ipc"), mounts.has(dirname(own))], [true, true]);
     const token = bridge?.env?.find(({ name }) => name === "CUDA_IPC_NATS_TOKEN");
     assert.deepEqual([token?.value, token?.valueFrom?.secretKeyRef?.name], [undefined, SECRET]);
     const service = rest.find(({ kind }) => kind === "Service")?.metadata?.name;
@@ -149,7 +156,15 @@ describe("the manifests for containers", { skip }, () => {
     }[];
     assert.ok(compose !== undefined);
     const { hub, bridge, nats } = compose.services;
-    assert.deepEqual(hub?.volumes, bridge?.volumes);
+    assert.deepEqual(
+      hub?.volumes.map((it) => `${it}:ro`),
+      bridge?.volumes,
+    );
+    const { user = "root", environment = {}, tmpfs = [] } = bridge ?? {};
+    const [uid] = user.split(":");
+    const folder = dirname(environment.CUDA_IPC_BRIDGE_SOCKET ?? "");
+    assert.deepEqual([hub?.user, tmpfs], [undefined, [`${folder}:mode=0700,uid=${uid}`]]);
+    assert.match(environment.CUDA_IPC_BRIDGE_INTERFACE ?? "", /^\$\{BRIDGE_INTERFACE:\?/);
     assert.equal(
       bridge?.environment?.CUDA_IPC_SOCKET,
       checkConfig(compose.configs["hub-config"]?.content ?? ""),
@@ -188,6 +203,8 @@ interface Service {
   readonly command: readonly string[];
   readonly environment?: Record<string, string>;
   readonly network_mode?: string;
+  readonly user?: string;
+  readonly tmpfs?: readonly string[];
 }
 
 /** Each option is one that `cuda-ipc bridge` knows. */

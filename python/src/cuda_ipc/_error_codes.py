@@ -136,7 +136,7 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     ),
     "BRIDGE_UNAVAILABLE": ErrorFacts(
         "No bridge of this user runs beside the hub, so other machines cannot be asked.",
-        "Start one with: cuda-ipc bridge --nats URL",
+        "Start one with: cuda-ipc bridge --nats URL --interface NAME",
         True,
     ),
     "BRIDGE_RUNNING": ErrorFacts(

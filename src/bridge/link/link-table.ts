@@ -205,6 +205,6 @@ function unreachable(machine: string, ucx: string, cause: unknown): CudaIpcError
     cause,
     remedy:
       "Compare the transports in `cuda-ipc bridge status` of both machines, and check UCX_TLS " +
-      "and UCX_NET_DEVICES.",
+      "and --interface of both bridges.",
   });
 }

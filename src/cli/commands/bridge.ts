@@ -1,9 +1,10 @@
 /** `cuda-ipc bridge`: shares arrays with other machines until it is interrupted. */
 import { hostname } from "node:os";
 import { setFlagsFromString } from "node:v8";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { CudaIpcError } from "../../base/errors.js";
 import type { NatsOptions } from "../../bridge/names/nats-options.js";
+import { interfaceNames } from "../../ucx/network-interfaces.js";
 import { isValidName, nameRule } from "../../wire/names.js";
 import { deviceOption, socketOption } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
@@ -21,6 +22,7 @@ import { shortened } from "../terminal/words.js";
 interface BridgeOptions extends NatsSettings {
   readonly socket?: string;
   readonly machine?: string;
+  readonly interface?: string;
   readonly announce?: readonly string[];
   readonly pull?: readonly string[];
   readonly device?: string;
@@ -34,6 +36,12 @@ export function addBridge(program: Command, context: CommandContext): Command {
     .helpCommand(false)
     .description("share arrays with other machines, over NATS and UCX, until Ctrl-C")
     .addOption(natsServerOption())
+    .addOption(
+      new Option(
+        "--interface <interface>",
+        "the only network interface of UCX, such as eth0 or mlx5_0:1; required",
+      ).env("CUDA_IPC_BRIDGE_INTERFACE"),
+    )
     .option("--announce <pattern>", "names that other machines may copy; repeatable", collect)
     .option("--pull <pattern>", "names to copy here as soon as a machine has them", collect)
     .option("--machine <name>", "this machine's name for the others (default: its host name)")
@@ -44,10 +52,11 @@ export function addBridge(program: Command, context: CommandContext): Command {
   return command
     .addHelpText(
       "after",
-      "\nThe bytes that UCX carries are not encrypted: see docs/machines.md.\n\n" +
+      "\nThe bytes that UCX carries are not encrypted, and whoever reaches its ports can take\n" +
+        "the bridge over. Name an interface of a private network: see docs/machines.md.\n\n" +
         "Example, on two machines:\n" +
-        "  $ cuda-ipc bridge --nats nats://10.0.0.1 --announce 'weights*'\n" +
-        "  $ cuda-ipc bridge --nats nats://10.0.0.1 & cuda-ipc pull weights",
+        "  $ cuda-ipc bridge --nats nats://10.0.0.1 --interface eth0 --announce 'weights*'\n" +
+        "  $ cuda-ipc bridge --nats nats://10.0.0.1 --interface eth0 & cuda-ipc pull weights",
     )
     .action((options: BridgeOptions) => bridge(options, context));
 }
@@ -59,6 +68,7 @@ async function bridge(options: BridgeOptions, context: CommandContext): Promise<
   const { announce = [], pull = [], keepReplicas = false, device = "host" } = options;
   const machine = chosenMachine(options);
   const nats = chosenNats(options);
+  const networkInterface = chosenInterface(options);
   await using hub = await joinOrStartHub(context, "bridge", options);
   // Opened first, so that an unknown device is refused before others see this machine.
   hub.device(device);
@@ -69,6 +79,7 @@ async function bridge(options: BridgeOptions, context: CommandContext): Promise<
     hub,
     nats,
     machine,
+    networkInterface,
     device,
     isAnnounced: (name) => matchesAny(name, announce),
     isPulled: (name) => matchesAny(name, pull),
@@ -80,6 +91,7 @@ async function bridge(options: BridgeOptions, context: CommandContext): Promise<
     const { version, path } = running.ucx;
     log(`machine "${machine}" is bridged by NATS ${running.natsVersion} and UCX ${version}`);
     log(`UCX is ${path} and can use ${running.ucx.transports().join(", ")}`);
+    log(`it listens on "${networkInterface}" alone: who reaches that can take this bridge over`);
     log("what UCX carries is not encrypted: use a private network");
     const failure = await Promise.race([running.failed, interruption.received()]);
     if (failure instanceof CudaIpcError) throw failure;
@@ -94,6 +106,18 @@ function chosenMachine({ machine }: BridgeOptions): string {
   if (isValidName(chosen)) return chosen;
   const shown = shortened(chosen, 60);
   throw new UsageError(`"${shown}" cannot be a machine's name: give --machine ${nameRule}`);
+}
+
+/** @throws UsageError if none is named, or none has that name */
+function chosenInterface({ interface: chosen = "" }: BridgeOptions): string {
+  const names = interfaceNames();
+  if (names.includes(chosen)) return chosen;
+  const found = `this machine has ${names.join(", ")}`;
+  throw new UsageError(
+    chosen === ""
+      ? `name the interface on which other machines reach UCX, with --interface: ${found}`
+      : `there is no interface "${shortened(chosen, 60)}" for --interface: ${found}`,
+  );
 }
 
 /** @throws UsageError */

@@ -1,6 +1,7 @@
 /** What completion offers for a value, by the name that its definition has: `<device>`. */
 import type { Argument, Command, Option } from "commander";
 import { dtypeNames } from "../../array/dtype.js";
+import { interfaceNames } from "../../ucx/network-interfaces.js";
 import { demoMeetsAtPath, demoNames, demoRoles } from "../commands/demo.js";
 import { gpuNames } from "./gpu-names.js";
 import type { HubNames } from "./hub-names.js";
@@ -31,6 +32,7 @@ const sources: Readonly<Record<string, Source>> = {
   "pull name": nothing,
   "bridge name": nothing,
   array: ({ names, given: [bundle] }) => (bundle === undefined ? [] : names.arrays(bundle)),
+  "bridge interface": () => plain(interfaceNames()),
   device: () => plain(["auto", "host", ...gpuNames()]),
   dtype: () => plain(dtypeNames),
   file: files,

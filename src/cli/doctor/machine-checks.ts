@@ -11,7 +11,7 @@ const KINDS = { rdma: /^(rc|ud|dc)/, cuda: /^cuda/, tcp: /^tcp/ } as const;
 
 const UNENCRYPTED = [
   "plain UCX does not encrypt: whoever reads the network between machines reads the arrays",
-  "use a private network or WireGuard, and choose it with UCX_NET_DEVICES",
+  "use a private network or WireGuard, and give its interface to cuda-ipc bridge --interface",
 ];
 
 /** @param nats the server and login, if a server is named */
@@ -27,7 +27,9 @@ export async function machineChecks(
 
 async function describeUcx(): Promise<string> {
   const { probeUcx } = await import("../../ucx/probe-ucx.js");
-  const { path, version, transports } = await probeUcx();
+  // As the bridge, if it has its settings from the environment.
+  const { CUDA_IPC_BRIDGE_INTERFACE: named } = process.env;
+  const { path, version, transports } = await probeUcx(named === "" ? undefined : named);
   const kinds = Object.entries(KINDS).map(([name, kind]) => {
     const has = transports.some((it) => kind.test(it));
     return has ? name : `no ${name}`;

@@ -38,11 +38,14 @@ describe("a cable between two machines", { skip: isSkipped, concurrency: 2 }, ()
       await using nats = await TestNats.start(["-js"], network.address);
       const ends = [network.join(), network.join()] as const;
       await using _cable = await TestCable.lay(ends, quality);
-      const env = { UCX_NET_DEVICES: CABLE_DEVICE };
+      const networkInterface = CABLE_DEVICE;
       const [within, withinOther] = ends;
       const args = ["--announce", "*"];
-      await using one = await TestMachine.start("one", nats, { args, within, env });
-      await using other = await TestMachine.start("other", nats, { within: withinOther, env });
+      await using one = await TestMachine.start("one", nats, { args, within, networkInterface });
+      await using other = await TestMachine.start("other", nats, {
+        within: withinOther,
+        networkInterface,
+      });
       await using hubOfOne = await one.connect();
       await using hubOfOther = await other.connect();
 

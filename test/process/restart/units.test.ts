@@ -80,16 +80,16 @@ describe("the units in deploy", () => {
     assert.ok(path !== undefined && service.includes(`Environment=CUDA_IPC_SOCKET=${path}\n`));
   });
 
-  it("have a bridge at the hub's socket, with its hub's user and options that it knows", {
+  it("have a bridge at the hub's socket, with an interface and options that it knows", {
     skip: existsSync("deploy") ? false : "the units are not here",
   }, () => {
-    const fields = /^(User|Group|Environment)=.*$/gm;
+    const socket = /^Environment=CUDA_IPC_SOCKET=.*$/m;
     for (const folder of ["deploy", "deploy/system"]) {
-      const [hub, bridge] = ["hub", "bridge"].map((it) =>
-        readFileSync(`${folder}/cuda-ipc-${it}.service`, "utf8").match(fields),
+      const [hub, bridge] = ["hub", "bridge"].map(
+        (it) => socket.exec(readFileSync(`${folder}/cuda-ipc-${it}.service`, "utf8"))?.[0],
       );
-      assert.ok(hub !== null && hub !== undefined && hub.length > 0);
-      assert.deepEqual(bridge, hub);
+      assert.ok(hub !== undefined);
+      assert.equal(bridge, hub);
     }
     const settings = readFileSync("deploy/bridge.env", "utf8");
     const options = /^BRIDGE_OPTIONS=(.*)$/m.exec(settings)?.[1]?.match(/--[\w-]+/g) ?? [];
@@ -97,7 +97,25 @@ describe("the units in deploy", () => {
     const command = sources.map((name) => readFileSync(`src/cli/${name}`, "utf8")).join("");
     assert.ok(options.length > 0);
     for (const option of options) assert.ok(command.includes(`"${option} <`), option);
-    for (const [, name] of settings.matchAll(/^(CUDA_IPC_\w+)=/gm))
-      assert.ok(command.includes(`"${name}"`), name);
+    const names = [...settings.matchAll(/^(CUDA_IPC_\w+)=/gm)].map(([, name = ""]) => name);
+    assert.ok(names.includes("CUDA_IPC_BRIDGE_INTERFACE"));
+    for (const name of names) assert.ok(command.includes(`"${name}"`), name);
+  });
+
+  it("have a bridge of a whole machine that is a user of its own, whom the hub serves", {
+    skip: existsSync("deploy") ? false : "the units are not here",
+  }, () => {
+    const unit = readFileSync("deploy/system/cuda-ipc-bridge.service", "utf8");
+    const field = (name: string) => new RegExp(`^${name}=(.*)$`, "m").exec(unit)?.[1];
+    const user = field("User");
+    const hub = readFileSync("deploy/system/cuda-ipc-hub.service", "utf8");
+    assert.ok(user !== undefined && !hub.includes(`\nUser=${user}\n`));
+    const accounts = readFileSync("deploy/system/cuda-ipc.conf", "utf8");
+    assert.match(accounts, new RegExp(`^u ${user} `, "m"));
+    const { users } = JSON.parse(readFileSync("deploy/hub.json", "utf8")) as { users: string[] };
+    assert.ok(users.includes(user));
+    const folder = `/run/${field("RuntimeDirectory")}`;
+    assert.equal(field("RuntimeDirectoryMode"), "0700");
+    assert.ok(unit.includes(`\nEnvironment=CUDA_IPC_BRIDGE_SOCKET=${folder}/`));
   });
 });

@@ -67,7 +67,9 @@ export class HostileMachine {
     const deadline = new Deadline("connect", {}, 10_000);
     const options = { url: nats.url, bucket: "cuda-ipc" };
     const store = await NatsStore.connect(options, name, deadline, () => {});
-    const hostile = new HostileMachine(name, version, store, UcxContext.open());
+    // Without a network there is no interface to name.
+    const context = UcxContext.open(process.env.UCX_TLS === "self" ? undefined : "lo");
+    const hostile = new HostileMachine(name, version, store, context);
     const instance = meet === undefined ? hostile.instance : randomUUID();
     if (meet !== undefined) store.serve(`link.${instance}`, (request) => meet(hostile, request));
     const facts = { machine: name, instance, place: "there", ucx: "1.22.0", ready: true };

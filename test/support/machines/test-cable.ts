@@ -12,7 +12,7 @@ const PROGRAM = fileURLToPath(
   new URL("../../../../test/support/machines/bad-cable.py", import.meta.url),
 );
 const PYTHON = process.env.PYTHON ?? "python3";
-/** The name of the device at both ends, for `UCX_NET_DEVICES`. */
+/** The name of the device at both ends, for `--interface`. */
 export const CABLE_DEVICE = "wire0";
 
 export interface CableQuality {

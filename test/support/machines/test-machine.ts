@@ -47,6 +47,8 @@ export interface TestMachineOptions {
   readonly logTo?: string;
   /** A command that runs the bridge, such as `ip netns exec`. */
   readonly within?: readonly string[];
+  /** Default: `lo`, or `eth0` in a network namespace. */
+  readonly networkInterface?: string;
 }
 
 export class TestMachine {
@@ -104,7 +106,9 @@ export class TestMachine {
   /** @param limits instead of those of the machine */
   startBridge(more: readonly string[] = [], limits = this.#options.limits): void {
     const { args = [], env = {}, within = [], logTo } = this.#options;
-    const bridge = ["bridge", "--machine", this.name, "--nats", this.#nats.url, ...args, ...more];
+    const { networkInterface = within.length === 0 ? "lo" : "eth0" } = this.#options;
+    const names = ["--machine", this.name, "--interface", networkInterface];
+    const bridge = ["bridge", ...names, "--nats", this.#nats.url, ...args, ...more];
     const words = [...within, process.execPath, PROGRAM, ...bridge, "--socket", this.hub.socket];
     // WHY tcp: machines share no memory.
     const environment: NodeJS.ProcessEnv = {
@@ -168,7 +172,11 @@ export class TestMachine {
 
   /** Runs a command of the command line on this machine. */
   async run(...args: readonly string[]): Promise<{ code: number; out: string; error: string }> {
-    const env = { ...process.env, CUDA_IPC_SOCKET: this.hub.socket };
+    const env = {
+      CUDA_IPC_BRIDGE_INTERFACE: "lo",
+      ...process.env,
+      CUDA_IPC_SOCKET: this.hub.socket,
+    };
     const child = spawn(process.execPath, [PROGRAM, ...args], { env });
     const [out, error] = [textOf(child.stdout), textOf(child.stderr)];
     const [code] = (await soon(`"${args.join(" ")}" ends`, once(child, "close"))) as [number];

@@ -32,7 +32,7 @@ def ask_for_worker(
     `known` are workers that are not wanted. Raises BRIDGE_UNAVAILABLE; NOT_FOUND if no machine has
     a free worker; PEER_GONE, TIMEOUT, UNTRUSTED_PEER, INVALID_MESSAGE.
     """
-    path = f"{hub_path}.bridge"
+    path = os.environ.get("CUDA_IPC_BRIDGE_SOCKET") or f"{hub_path}.bridge"
     with coded(f"connect to the bridge at {path}"):
         bridge = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     with bridge:

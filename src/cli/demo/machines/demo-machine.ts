@@ -47,7 +47,7 @@ export class DemoMachine {
     mkdirSync(dirname(socket), { mode: 0o700 });
     const args = ["bridge", "--nats", stage.natsUrl, "--machine", name, "--announce", "*"];
     const command = [process.execPath, ownProgram("cli/launch.cjs") ?? "cuda-ipc", ...args];
-    const where = ["--socket", socket, "--device", stage.device];
+    const where = ["--socket", socket, "--device", stage.device, "--interface", "lo"];
     // WHY tcp: through shared memory, the machines would not be apart.
     const env = { ...process.env, UCX_TLS: process.env.UCX_TLS ?? "tcp" };
     const bridge = StartedProgram.start(`the bridge of ${name}`, [...command, ...where], env);

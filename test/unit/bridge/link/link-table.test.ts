@@ -46,9 +46,9 @@ describe("LinkTable", { skip: skipWithoutUcx() }, () => {
   }
 
   it("ends a link that the other machine has not greeted yet, before the context", async () => {
-    using others = UcxContext.open();
+    using others = UcxContext.open("lo");
     using silent = UcxWorker.create(others);
-    const context = UcxContext.open();
+    const context = UcxContext.open("lo");
     const links = tableOf(context, async () => agreed(silent));
     const making = links.to("silent", randomUUID(), deadline);
     await new Promise((resolve) => setImmediate(resolve));
@@ -58,9 +58,9 @@ describe("LinkTable", { skip: skipWithoutUcx() }, () => {
   });
 
   it("begins no link if NATS answers after the close", async () => {
-    using others = UcxContext.open();
+    using others = UcxContext.open("lo");
     using silent = UcxWorker.create(others);
-    const context = UcxContext.open();
+    const context = UcxContext.open("lo");
     let answer = (_: Uint8Array) => {};
     const late = new Promise<Uint8Array>((resolve) => {
       answer = resolve;
@@ -74,7 +74,7 @@ describe("LinkTable", { skip: skipWithoutUcx() }, () => {
   });
 
   it("makes no link after it was closed", async () => {
-    const context = UcxContext.open();
+    const context = UcxContext.open("lo");
     const links = tableOf(context, () => assert.fail("nobody may be asked"));
     links.close();
     context.close();

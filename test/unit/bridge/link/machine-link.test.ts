@@ -62,7 +62,7 @@ describe("MachineLink", () => {
   it("ends on a message that is neither a frame nor bytes, which UCX would keep", {
     skip: skipWithoutUcx(),
   }, async () => {
-    using context = UcxContext.open();
+    using context = UcxContext.open("lo");
     using hostile = UcxWorker.create(context);
     const worker = UcxWorker.create(context);
     worker.connect(hostile.address, () => {});
