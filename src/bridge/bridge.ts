@@ -20,6 +20,7 @@ import { type AnnounceRule, announcedOf } from "./local-names.js";
 import { Looking } from "./looking.js";
 import { Announcer } from "./names/announcer.js";
 import { Directory } from "./names/directory.js";
+import { FairRoom } from "./names/fair-room.js";
 import { GoneMachines } from "./names/gone-machines.js";
 import type { NameStore } from "./names/name-store.js";
 import type { NatsOptions } from "./names/nats-options.js";
@@ -67,6 +68,7 @@ export class Bridge {
   readonly #parts: Parts;
   readonly #instance = randomUUID();
   readonly #rule: AnnounceRule;
+  readonly #room: FairRoom;
   readonly #announcer: Announcer;
   readonly #services: ServiceAnnouncer;
   readonly #gone: GoneMachines;
@@ -90,6 +92,7 @@ export class Bridge {
       this.#fail = resolve;
     });
     this.#rule = { isAnnounced: options.isAnnounced, uid: ownUid() };
+    this.#room = new FairRoom(machine, directory, log);
     this.#announcer = new Announcer(machine, store, directory, log);
     this.#services = new ServiceAnnouncer(machine, store, directory, log);
     this.#gone = new GoneMachines(machine, store, directory, log);
@@ -259,10 +262,9 @@ export class Bridge {
       const objects = await hub.list({ signal });
       await this.#replicas.keepInStep(objects);
       if (!directory.isCurrent || store.awaySinceMs !== undefined) return false;
-      const { names, services } = announcedOf(objects, machine, this.#rule);
-      // Other bridges keep so many of one machine together.
-      const room = limits.namesPerMachineMax - services.size;
-      const areNamesWritten = await this.#announcer.announce(names, room);
+      const announced = announcedOf(objects, machine, this.#rule);
+      const { names, services } = this.#room.fit(announced);
+      const areNamesWritten = await this.#announcer.announce(names);
       const areServicesWritten = await this.#services.announce(services);
       const isDone = areNamesWritten && areServicesWritten;
       if (isDone) await this.#presence?.setReady(true);

@@ -15,8 +15,10 @@ export interface AnnounceRule {
 /** What this machine announces, of everything on its hub that its bridge may open. */
 export interface Announced {
   readonly names: ReadonlyMap<string, NameRecord>;
-  /** Services with a worker here whose links may go to other machines. */
-  readonly services: ReadonlySet<string>;
+  /** Whose object has each name: the uid. */
+  readonly nameOwners: ReadonlyMap<string, number>;
+  /** Services with a worker here whose links may go to other machines, and the worker's uid. */
+  readonly services: ReadonlyMap<string, number>;
 }
 
 export function announcedOf(
@@ -25,16 +27,20 @@ export function announcedOf(
   rule: AnnounceRule,
 ): Announced {
   const names = new Map<string, NameRecord>();
-  const services = new Set<string>();
+  const nameOwners = new Map<string, number>();
+  const services = new Map<string, number>();
   for (const object of objects) {
     // Only a channel is a link. Arrays may have such a name, too.
     const isChannel = object.descriptor.content.kind === "channel";
     const link = isChannel ? linkNameOf(object.name) : undefined;
     if (link === undefined) {
-      if (mayCross(object, object.name, rule)) names.set(object.name, recordOf(machine, object));
-    } else if (!link.isRequests && mayOffer(object, link.service, rule)) services.add(link.service);
+      if (!mayCross(object, object.name, rule)) continue;
+      names.set(object.name, recordOf(machine, object));
+      nameOwners.set(object.name, object.ownerUid);
+    } else if (!link.isRequests && mayOffer(object, link.service, rule))
+      services.set(link.service, object.ownerUid);
   }
-  return { names, services };
+  return { names, nameOwners, services };
 }
 
 /**

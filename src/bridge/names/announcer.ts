@@ -2,7 +2,6 @@
  * Writes this machine's names to NATS, and removes those that have ended. Create-if-absent decides
  * if two machines have the same name: the later one is told, and tries again when the name is free.
  */
-import { limits } from "../../base/limits.js";
 import {
   decodeName,
   encodeRecord,
@@ -30,8 +29,6 @@ export class Announcer {
   #refused = new Map<string, string>();
   /** Undefined before the first look at the hub. */
   #offered: Map<string, NameRecord> | undefined;
-  /** Names for which there was no room. */
-  #leftOut = 0;
 
   constructor(
     machine: string,
@@ -62,16 +59,11 @@ export class Announcer {
   }
 
   /**
-   * Makes NATS say exactly this of this machine, or of as many names as there is room for. The
-   * directory must be current.
+   * Makes NATS say exactly this of this machine. The directory must be current.
    * @returns whether all is written; otherwise something changed meanwhile, so call it again
    */
-  async announce(
-    all: ReadonlyMap<string, NameRecord>,
-    room: number = limits.namesPerMachineMax,
-  ): Promise<boolean> {
+  async announce(wanted: ReadonlyMap<string, NameRecord>): Promise<boolean> {
     const refused = new Map<string, string>();
-    const wanted = this.#within(room, all);
     this.#offered = new Map(wanted);
     const ended = this.#directory
       .entries()
@@ -96,21 +88,6 @@ export class Announcer {
     const isWritten = await inParallel(writes);
     this.#refused = refused;
     return isRemoved && isWritten;
-  }
-
-  /** The names to write: at most `room`. Those that are in NATS already are kept first. */
-  #within(room: number, all: ReadonlyMap<string, NameRecord>): ReadonlyMap<string, NameRecord> {
-    const leftOut = Math.max(0, all.size - room);
-    if (leftOut > 0 && leftOut !== this.#leftOut)
-      this.#log(`not announced: ${leftOut} names, because others keep ${room} of one machine`);
-    this.#leftOut = leftOut;
-    if (leftOut === 0) return all;
-    const isKnown = (name: string) => this.#directory.entry(name)?.record.machine === this.#machine;
-    const names = [...all.keys()];
-    const known = names.filter(isKnown);
-    const others = names.filter((name) => !isKnown(name));
-    const kept = new Set([...known, ...others].slice(0, room));
-    return new Map([...all].filter(([name]) => kept.has(name)));
   }
 
   #isWritten({ name, object }: NameRecord): boolean {

@@ -5,7 +5,13 @@
  */
 import { messageOf } from "../../base/errors.js";
 import { kindOfMessage, RepeatedLines, restOf } from "../../base/repeated-lines.js";
-import { machineKey, type NameRecord, nameKey, servicePrefix } from "../../wire/machine-records.js";
+import {
+  machineKey,
+  type NameRecord,
+  nameKey,
+  serviceKey,
+  servicePrefix,
+} from "../../wire/machine-records.js";
 import { VersionMismatch } from "../../wire/machines-version.js";
 import {
   type KnownMachine,
@@ -90,6 +96,11 @@ export class Directory implements NameWatcher {
 
   services(): readonly KnownService[] {
     return [...this.#mirror.services.values()];
+  }
+
+  /** Whether a machine has announced workers of a service. */
+  hasService(service: string, machine: string): boolean {
+    return this.#mirror.services.has(serviceKey(service, machine));
   }
 
   /** The record of another version that a key has. */

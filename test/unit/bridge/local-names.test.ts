@@ -33,7 +33,7 @@ function announced(objects: readonly Partial<ObjectSummary>[], pattern: RegExp =
   const all = objects.map((it) => ({ ...own, ...it }));
   const rule = { isAnnounced: (name: string) => pattern.test(name), uid: BRIDGE };
   const { names, services } = announcedOf(all, "one", rule);
-  return { names: [...names.keys()], services: [...services] };
+  return { names: [...names.keys()], services: [...services.keys()] };
 }
 
 describe("what a bridge announces", () => {
@@ -61,6 +61,25 @@ describe("what a bridge announces", () => {
       { hasMemory: false },
     ];
     assert.deepEqual(announced(objects, /./).names, []);
+  });
+
+  it("has the user of each name and service", () => {
+    const descriptor = channelOf(channelContent);
+    const objects = [
+      { name: "frame" },
+      { name: "grid", ownerUid: OTHER, sharing: forGroup },
+      { name: "double:wab1:0", ownerUid: OTHER, sharing: forGroup, descriptor },
+    ].map((it) => ({ ...own, ...it }));
+    const rule = { isAnnounced: () => true, uid: BRIDGE };
+    const { nameOwners, services } = announcedOf(objects, "one", rule);
+    assert.deepEqual(
+      [...nameOwners],
+      [
+        ["frame", BRIDGE],
+        ["grid", OTHER],
+      ],
+    );
+    assert.deepEqual([...services], [["double", OTHER]]);
   });
 
   it("has services instead of the channels of their links", () => {

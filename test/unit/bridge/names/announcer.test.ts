@@ -175,30 +175,6 @@ describe("Announcer", () => {
     assert.equal(other.directory.entry("z")?.record.machine, "one", "its machine is gone");
     for (const presence of presences) await presence.close();
   });
-
-  it("writes as many names as others keep, says how many it leaves out, and removes all", async () => {
-    const names = new MemoryNames();
-    const one = await bridgeOf(names, "one");
-    const presence = await one.claim();
-    const written = () =>
-      one.directory
-        .entries()
-        .map(({ record }) => record.name)
-        .sort();
-    await one.announcer.announce(wanted("one", { b: 1, c: 2 }), 3);
-    await one.announcer.announce(wanted("one", { a: 3, b: 1, c: 2, d: 4, e: 5 }), 3);
-    assert.deepEqual(written(), ["a", "b", "c"], "those that were announced before stay");
-    assert.equal(one.announcer.offered("d"), undefined);
-    await one.announcer.announce(wanted("one", { a: 3, b: 1, c: 2, d: 4, e: 5 }), 3);
-    const told = one.log.filter((line) => line.includes("not announced"));
-    assert.deepEqual(told, ["not announced: 2 names, because others keep 3 of one machine"]);
-    // The names that end make room before others take it.
-    assert.equal(await one.announcer.announce(wanted("one", { b: 1, d: 4, e: 5 }), 3), true);
-    assert.deepEqual(written(), ["b", "d", "e"]);
-    await one.announcer.announce(new Map(), 3);
-    assert.deepEqual(names.keys(), [machineKey("one")]);
-    await presence.close();
-  });
 });
 
 describe("Presence", () => {
