@@ -15,7 +15,11 @@ import { putReplica, type ReplicaPlan } from "./objects/put-replica.js";
 import { saveFile } from "./objects/save-file.js";
 import type { SharedArray } from "./objects/shared-array.js";
 import type { SharedBundle } from "./objects/shared-bundle.js";
-import { type CarriedChannelPlan, createChannel } from "./objects/shared-channel.js";
+import {
+  type CarriedChannelPlan,
+  createChannel,
+  type OfferPlan,
+} from "./objects/shared-channel.js";
 
 import {
   type CreateTimelineOptions,
@@ -98,6 +102,15 @@ export class HubTransfers {
     device: Device,
     plan: CarriedChannelPlan,
   ): Promise<ChannelWriter> {
+    return createChannel(this.#hub.objects, name, device, plan);
+  }
+
+  /** Creates a channel for the replies of a service's worker. @internal */
+  async createOffer<D extends DType>(
+    name: string,
+    device: Device,
+    plan: OfferPlan<D>,
+  ): Promise<ChannelWriter<D>> {
     return createChannel(this.#hub.objects, name, device, plan);
   }
 

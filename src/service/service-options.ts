@@ -61,6 +61,11 @@ export interface ServeOptions<Q extends DType = DType, R extends DType = DType>
   /** Other users who may be clients. Default: only this process's user, and root. */
   readonly sharing?: SharingOptions | undefined;
   /**
+   * Users whose processes may also be workers of this service, beside this process's user, root and
+   * the hub's user. The first worker of a service decides. Later ones do not change it.
+   */
+  readonly workers?: WorkerUsers | undefined;
+  /**
    * Milliseconds that a client may stay silent after it claimed an offer. Then the worker makes
    * another offer. Default: 10 s.
    */
@@ -101,31 +106,6 @@ export interface WorkerUsers {
   readonly uid: number | readonly number[];
 }
 
-const { dtype, shape, byteLength } = channelChecks;
-
-const messageCheck = nested<MessageOptions>(
-  { dtype, shape, byteLength },
-  { such: '{ dtype: "float32", shape: [2, 3] }' },
-);
-
-export const checkServe = optionsOf<ServeOptions>(
-  "serve()",
-  {
-    ...waitChecks,
-    request: messageCheck,
-    reply: messageCheck,
-    depth: integer(1, limits.serviceDepthMax),
-    clientsMax: integer(1, limits.serviceLinksMax),
-    concurrency: integer(1, limits.serviceConcurrencyMax),
-    metaBytesMax: integer(0, limits.channelMetaBytesMax - ENVELOPE_BYTES),
-    device: aDeviceName,
-    stream: aStream,
-    sharing: sharingCheck,
-    claimTimeoutMs: integer(1, 2 ** 31 - 1),
-  },
-  { needs: ["request"], such: "{ request: { dtype, shape }, reply: { dtype, shape } }" },
-);
-
 const aUid = integer(0, UID_MAX);
 
 const workersCheck = nested<WorkerUsers>(
@@ -146,6 +126,32 @@ const workersCheck = nested<WorkerUsers>(
 export function uidsOf(workers: WorkerUsers | undefined): readonly number[] {
   return workers === undefined ? [] : [workers.uid].flat();
 }
+
+const { dtype, shape, byteLength } = channelChecks;
+
+const messageCheck = nested<MessageOptions>(
+  { dtype, shape, byteLength },
+  { such: '{ dtype: "float32", shape: [2, 3] }' },
+);
+
+export const checkServe = optionsOf<ServeOptions>(
+  "serve()",
+  {
+    ...waitChecks,
+    request: messageCheck,
+    reply: messageCheck,
+    depth: integer(1, limits.serviceDepthMax),
+    clientsMax: integer(1, limits.serviceLinksMax),
+    concurrency: integer(1, limits.serviceConcurrencyMax),
+    metaBytesMax: integer(0, limits.channelMetaBytesMax - ENVELOPE_BYTES),
+    device: aDeviceName,
+    stream: aStream,
+    sharing: sharingCheck,
+    workers: workersCheck,
+    claimTimeoutMs: integer(1, 2 ** 31 - 1),
+  },
+  { needs: ["request"], such: "{ request: { dtype, shape }, reply: { dtype, shape } }" },
+);
 
 const checkConnectService = optionsOf<ConnectServiceOptions>("connectService()", {
   policy: oneOf("retry", "fail"),

@@ -15,7 +15,7 @@ import type { Hub } from "../client/hub.js";
 import { encodeEnvelope } from "./envelope.js";
 import { factsMessage } from "./service-facts.js";
 import { newWorkerId, replyName, requestName } from "./service-names.js";
-import type { ServeOptions, ServicePlan } from "./service-options.js";
+import { type ServeOptions, type ServicePlan, uidsOf } from "./service-options.js";
 
 class WorkerOffer<Q extends DType = DType, R extends DType = DType> {
   readonly replies: ChannelWriter<R>;
@@ -44,21 +44,14 @@ class WorkerOffer<Q extends DType = DType, R extends DType = DType> {
   ): Promise<WorkerOffer<Q, R>> {
     return acquireInAsync(async (scope) => {
       const { dtype, shape, slots, readersMax, metaBytesMax } = plan.reply;
-      const { device, sharing, timeoutMs, signal } = options;
+      const { sharing, timeoutMs, signal } = options;
       const channel = {
-        dtype,
-        shape,
-        slots,
-        readersMax,
-        metaBytesMax,
-        device,
-        sharing,
-        timeoutMs,
-        signal,
+        ...{ dtype, shape, slots, readersMax, metaBytesMax },
+        ...{ sharing, timeoutMs, signal },
+        workers: uidsOf(options.workers),
       };
-      const replies = scope.own(await hub.createChannel<R>(name, channel), (replies) =>
-        replies.close(),
-      );
+      const created = hub.createOffer<R>(name, hub.device(options.device), channel);
+      const replies = scope.own(await created, (replies) => replies.close());
       const hello = encodeEnvelope(
         name,
         { kind: "hello", number: 0 },

@@ -4,6 +4,7 @@
  * same id. docs/protocol.md explains them. These schemas are what is enforced.
  */
 import * as v from "valibot";
+import { limits } from "../base/limits.js";
 import { channelRoleSchema, seatSchema } from "./channel-content.js";
 import { descriptorSchema } from "./descriptor.js";
 import { hubStatusSchema } from "./hub-status.js";
@@ -44,6 +45,9 @@ export const replaceSchema = v.union([v.literal(true), v.literal("any"), positiv
 
 export type Replace = v.InferOutput<typeof replaceSchema>;
 
+/** Users whose processes may be workers of a service. */
+const serviceUsersSchema = v.pipe(v.array(count), v.maxLength(limits.serviceUsersMax));
+
 /**
  * A thread of the client's process, by its own view of its number. `startTicks` is as in
  * /proc/PID/task/TID/stat.
@@ -72,7 +76,8 @@ export const requestSchema = v.variant("op", [
   /**
    * Registers memory under a name. As many descriptors come with it as `fdsOf` says. `open` does
    * not see it yet. With `replace` the object gets the name only when it is published, in one step
-   * from the object that has it then.
+   * from the object that has it then. The first offer of a service says in `workers` which users
+   * may be its workers, beside its own; for later offers it says nothing.
    */
   v.strictObject({
     ...head,
@@ -82,6 +87,7 @@ export const requestSchema = v.variant("op", [
     descriptor: descriptorSchema,
     sharing: v.optional(sharingSchema),
     replace: v.optional(replaceSchema),
+    workers: v.optional(serviceUsersSchema),
   }),
   v.strictObject({ ...head, op: v.literal("publish"), object: positive }),
   /** Answered when the name is published; with `wait: false` at once. Only channels have a role. */
@@ -190,6 +196,8 @@ const summaryFields = {
   /** When its last lease ended, in Unix milliseconds. Null while it has leases. */
   unheldSinceMs: v.nullable(count),
   descriptor: descriptorSchema,
+  /** Of an offer, if several users may be workers of its service: first the one who said so. */
+  serviceUsers: v.optional(v.array(count)),
 };
 const objectSummary = v.strictObject(summaryFields);
 

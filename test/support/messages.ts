@@ -175,6 +175,13 @@ export const requests: readonly Request[] = [
     ...sharedFrame,
     replace,
   })),
+  ...[[], [1001, 1002]].map((workers) => ({
+    ...head,
+    op: "create" as const,
+    ...sharedFrame,
+    name: "double:w1:0",
+    workers,
+  })),
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: pooledArray },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: legacyArray },
   { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: replica },
@@ -272,6 +279,7 @@ const heldObjects: readonly HeldObject[] = [
     lifetime: "pinned",
     descriptor: hostBundle(3, 200),
   },
+  { ...summary, name: "double:w1:0", serviceUsers: [1000, 1001] },
   ...[...timelines, gpuArray, pooledArray, legacyArray, replica, ...channels].map(
     (descriptor, index) => ({
       ...summary,
@@ -357,6 +365,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       descriptor,
       lifetime: descriptor === hostArray ? "held" : "pinned",
       unheldSinceMs: descriptor === hostArray ? null : 5,
+      ...(descriptor === replica && { serviceUsers: [1000, 1001] }),
       sharing: sharings[index % sharings.length] ?? summary.sharing,
     },
     holders: [...holders],

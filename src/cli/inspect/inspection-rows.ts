@@ -95,6 +95,7 @@ export function contentFacts({ timeline, channel, values, unreadable }: OpenedFa
 
 function objectRows({ object }: Inspection): Row[] {
   const { lifetime, published, createdAtMs, leases, ownerPid, ownerUid, sharing } = object;
+  const { serviceUsers: workers } = object;
   const ends = lifetime === "pinned" ? "until it is removed" : "until its last holder closes it";
   return [
     [
@@ -106,6 +107,9 @@ function objectRows({ object }: Inspection): Row[] {
     ["leases", String(leases)],
     ["owner", `${userWords(ownerUid)}${ownerPid === null ? "" : `, process ${ownerPid}`}`],
     ["sharing", isOnlyForUser(sharing) ? "private: only for this user" : sharingWords(sharing)],
+    ...(workers === undefined
+      ? []
+      : [["workers", `of ${workers.map(userWords).join(", ")}`] as const]),
   ];
 }
 

@@ -57,6 +57,8 @@ export interface NewObjectOptions extends Omit<CreateOptions, "replace"> {
   /** A number: only the object with it may be replaced. */
   readonly replace?: CreateOptions["replace"] | number;
   readonly replicaOf?: ReplicaOf | undefined;
+  /** Of an offer: the users who may be workers of its service. */
+  readonly workers?: readonly number[] | undefined;
 }
 
 export class HubObjects {
@@ -137,6 +139,7 @@ export class HubObjects {
         descriptor,
         ...(sharing === undefined ? {} : { sharing }),
         ...(options.replace ? { replace: options.replace } : {}),
+        ...(options.workers?.length ? { workers: [...options.workers] } : {}),
       };
       const fds = memory.bring();
       try {

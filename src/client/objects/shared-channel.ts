@@ -67,12 +67,20 @@ export interface CarriedChannelPlan extends CreateChannelOptions {
   readonly firstSequence: number;
 }
 
+/** A worker's channel for replies. */
+export interface OfferPlan<D extends DType = DType> extends CreateChannelOptions<D> {
+  /** Users who may be workers of its service, if it is the first offer. */
+  readonly workers: readonly number[];
+}
+
 export type ResumeChannelOptions = Pick<
   OpenChannelOptions,
   "device" | "wait" | "timeoutMs" | "signal"
 >;
 
-type Carried = Partial<Pick<CarriedChannelPlan, "replicaOf" | "firstSequence">>;
+type Carried = Partial<
+  Pick<CarriedChannelPlan, "replicaOf" | "firstSequence"> & Pick<OfferPlan, "workers">
+>;
 
 export async function createChannel<D extends DType>(
   objects: HubObjects,

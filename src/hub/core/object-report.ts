@@ -20,6 +20,7 @@ const HOLDERS_BYTES_MAX = 16 * 1024;
 function summarize<Fd>(object: SharedObject<Fd>): ObjectSummary {
   const { name, id, published, lifetime, sharing, leases, owner, memory, createdAtMs, descriptor } =
     object;
+  const { serviceUsers = [] } = object;
   return {
     name,
     object: id,
@@ -33,6 +34,7 @@ function summarize<Fd>(object: SharedObject<Fd>): ObjectSummary {
     createdAtMs,
     unheldSinceMs: unheldSince(object) ?? null,
     descriptor,
+    ...(serviceUsers.length > 1 ? { serviceUsers: [...serviceUsers] } : {}),
   };
 }
 

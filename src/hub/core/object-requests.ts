@@ -63,7 +63,7 @@ export class ObjectRequests<Fd> {
     request: RequestOf<"create">,
     attached: Attachments<Fd>,
   ): ResultOf<"create"> {
-    const { descriptor, lifetime, sharing = PRIVATE, replace } = request;
+    const { descriptor, lifetime, sharing = PRIVATE, replace, workers } = request;
     const name = checkName(request.name);
     const attempt = `create "${name}"`;
     const { fds } = attached;
@@ -74,6 +74,10 @@ export class ObjectRequests<Fd> {
     if (found !== undefined && replace !== undefined)
       checkMayReplace(found, descriptor.content.kind, replace, session.peer);
     this.#checkService("create", { name, descriptor }, session);
+    const wanted = [...new Set([session.peer.uid, ...(workers ?? [])])];
+    const serviceUsers = this.#objects.index.services.decide({ name, descriptor }, wanted);
+    if (workers !== undefined && serviceUsers === undefined)
+      throw new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: it is no offer of a service`);
     const { inodes, writable } = checkMemory(attempt, descriptor, fds, this.#ports);
     checkUse(attempt, { descriptor, sharing, writable }, fds, this.#ports);
     const memory: ObjectMemory<Fd> = { fds: fds as [Fd, ...Fd[]], writable };
@@ -88,6 +92,7 @@ export class ObjectRequests<Fd> {
       createdAtMs,
       memory,
       replace,
+      serviceUsers,
     };
     const lease = this.#objects.create(fields, session);
     attached.keep();

@@ -127,9 +127,14 @@ export class ObjectTable<Fd> {
     const takesName = takesNameLater(object);
     const replaced = takesName ? this.index.find(object.name) : undefined;
     const from = replaced === undefined ? {} : { replaced: replaced.id };
-    this.#ports.record([{ t: "published", object: object.id, ...from }]);
+    const users = takesName
+      ? this.index.services.decide(object, object.serviceUsers ?? [object.owner.uid])
+      : undefined;
+    const decided = users === undefined ? {} : { serviceUsers: users };
+    this.#ports.record([{ t: "published", object: object.id, ...from, ...decided }]);
     object.published = true;
     if (takesName) {
+      object.serviceUsers = users;
       if (replaced !== undefined) this.index.unname(replaced);
       this.lost.forget(object.name);
       this.index.name(object);

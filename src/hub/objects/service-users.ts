@@ -1,7 +1,8 @@
 /**
- * Who may be a worker of a service. The first user with an offer under its name has the name as
- * long as one of that user's offers and links is there. Root and the hub's user may be workers of
- * every service. The hub knows a service by the names of its channels alone (link-names.ts).
+ * Who may be a worker of a service. The first offer under its name decides, as long as an offer or
+ * link of the service is there: its user, and the users that it names. Root and the hub's user may
+ * be workers of every service. Each offer keeps the decision, so that it outlives the first one and
+ * the hub. The hub knows a service by the names of its channels alone (link-names.ts).
  */
 import { CudaIpcError } from "../../base/errors.js";
 import { ROOT } from "../../os/runtime-folder.js";
@@ -9,49 +10,59 @@ import { linkNameOf } from "../../wire/link-names.js";
 import type { Peer } from "../core/ports.js";
 import type { SharedObject } from "./shared-object.js";
 
-type Offered<Fd> = Pick<SharedObject<Fd>, "name" | "descriptor" | "owner">;
+type Offered<Fd> = Pick<SharedObject<Fd>, "name" | "descriptor" | "owner" | "serviceUsers">;
+type Named<Fd> = Pick<Offered<Fd>, "name" | "descriptor">;
+
+interface Decided {
+  /** The first is the user who decided. */
+  readonly users: readonly number[];
+  /** How many offers and links the service has. */
+  names: number;
+}
 
 export class ServiceUsers {
-  /** By service, how many offers and links each user has. */
-  readonly #users = new Map<string, Map<number, number>>();
+  readonly #services = new Map<string, Decided>();
 
   /** An object has got its name (1) or lost it (-1). */
   count<Fd>(object: Offered<Fd>, by: 1 | -1): void {
     const service = serviceOf(object);
     if (service === undefined) return;
-    const users = this.#users.get(service) ?? new Map<number, number>();
-    const count = (users.get(object.owner.uid) ?? 0) + by;
-    if (count > 0) users.set(object.owner.uid, count);
-    else users.delete(object.owner.uid);
-    if (users.size > 0) this.#users.set(service, users);
-    else this.#users.delete(service);
+    const { owner, serviceUsers: users = [owner.uid] } = object;
+    const decided = this.#services.get(service) ?? { users, names: 0 };
+    decided.names += by;
+    if (decided.names > 0) this.#services.set(service, decided);
+    else this.#services.delete(service);
+  }
+
+  /**
+   * The users who may be workers of the object's service. Undefined if it is no offer.
+   * @param wanted decides if the object is the first offer
+   */
+  decide<Fd>(object: Named<Fd>, wanted: readonly number[]): readonly number[] | undefined {
+    const service = serviceOf(object);
+    return service === undefined ? undefined : (this.#services.get(service)?.users ?? wanted);
   }
 
   /**
    * Checks that a user may give this name to a new object.
    * @throws PERMISSION_DENIED
    */
-  check<Fd>(
-    verb: "create" | "publish",
-    object: Pick<Offered<Fd>, "name" | "descriptor">,
-    { uid }: Peer,
-    hubUid: number,
-  ): void {
+  check<Fd>(verb: "create" | "publish", object: Named<Fd>, { uid }: Peer, hubUid: number): void {
     const service = serviceOf(object);
-    const users = service === undefined ? undefined : this.#users.get(service);
-    if (users === undefined || users.has(uid) || uid === ROOT || uid === hubUid) return;
-    const owner = [...users.keys()].find((user) => user !== ROOT && user !== hubUid);
-    const [first] = users.keys();
+    const { users } = this.#services.get(service ?? "") ?? {};
+    if (users === undefined || users.includes(uid) || uid === ROOT || uid === hubUid) return;
+    const [owner, ...others] = users;
+    const named = others.length > 0 ? `, the users that it named (${others.join(", ")})` : "";
     throw new CudaIpcError(
       "PERMISSION_DENIED",
-      `Cannot ${verb} "${object.name}": service "${service}" belongs to user ${owner ?? first}, ` +
-        `who has workers of it, and user ${uid} asked. Only that user, root and the hub's user ` +
-        "may be its workers. Use another name.",
+      `Cannot ${verb} "${object.name}": service "${service}" belongs to user ${owner}, ` +
+        `who has workers of it, and user ${uid} asked. Only that user${named}, root and the ` +
+        "hub's user may be its workers. Use another name.",
     );
   }
 
   clear(): void {
-    this.#users.clear();
+    this.#services.clear();
   }
 }
 
@@ -79,10 +90,7 @@ export function checkMayReadRequests<Fd>(
 }
 
 /** WHY no replicas: clients take those of a bridge of their own user only, whatever their name. */
-function serviceOf<Fd>({
-  name,
-  descriptor,
-}: Pick<Offered<Fd>, "name" | "descriptor">): string | undefined {
+function serviceOf<Fd>({ name, descriptor }: Named<Fd>): string | undefined {
   if (descriptor.replicaOf !== undefined) return undefined;
   const link = linkNameOf(name);
   return link?.isRequests === false ? link.service : undefined;

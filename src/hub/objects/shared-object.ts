@@ -48,6 +48,7 @@ export interface SharedObject<Fd> extends Omit<ObjectRecord, "t"> {
    * replaces another one is published.
    */
   named: boolean;
+  serviceUsers?: ObjectRecord["serviceUsers"];
   /** Who removed its name, since this hub runs. */
   removedBy?: Pick<Session<Fd>, "peer" | "program"> | undefined;
   /** The position of its latest change (object-changes.ts). */

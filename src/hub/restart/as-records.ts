@@ -21,7 +21,7 @@ export function objectRecord<Fd>(
   object: Omit<SharedObject<Fd>, "leases" | "memory" | "account" | "changedAt" | "releasedAtMs">,
 ): ObjectRecord {
   const { id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes, writable } = object;
-  const { replace } = object;
+  const { replace, serviceUsers } = object;
   return {
     t: "object",
     id,
@@ -34,6 +34,7 @@ export function objectRecord<Fd>(
     inodes,
     writable,
     ...(replace === undefined ? {} : { replace }),
+    ...(serviceUsers === undefined ? {} : { serviceUsers }),
   };
 }
 
@@ -65,6 +66,7 @@ export function objectOf<Fd>(record: ObjectRecord, state: RestoredState<Fd>): Sh
     inodes: record.inodes,
     writable: record.writable,
     replace: record.replace,
+    serviceUsers: record.serviceUsers,
     account: state.account,
     leases: new ObjectLeases(),
     memory: state.memory,

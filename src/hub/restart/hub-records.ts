@@ -44,6 +44,8 @@ export interface ObjectRecord {
   readonly writable: boolean;
   /** The object gets its name when it is published, from an object that this allows. */
   readonly replace?: Replace | undefined;
+  /** Of an offer: the users who may be workers of its service. */
+  readonly serviceUsers?: readonly number[] | undefined;
 }
 
 export interface LeaseRecord {
@@ -62,8 +64,16 @@ export type HubRecord =
   | SessionRecord
   | ObjectRecord
   | LeaseRecord
-  /** With the object that lost its name to this one in the same step. */
-  | { readonly t: "published"; readonly object: number; readonly replaced?: number }
+  /**
+   * With the object that lost its name to this one in the same step, and what then holds of the
+   * users of its service.
+   */
+  | {
+      readonly t: "published";
+      readonly object: number;
+      readonly replaced?: number;
+      readonly serviceUsers?: readonly number[];
+    }
   /** Its name was removed. It lives on for its leases. */
   | { readonly t: "unnamed"; readonly object: number }
   | { readonly t: "object-ended"; readonly object: number }
@@ -100,7 +110,7 @@ export type StoredRecord = HubRecord | CompactRecord;
 const LEASES_PER_RECORD = 16;
 
 export interface ObjectState {
-  readonly record: ObjectRecord;
+  record: ObjectRecord;
   published: boolean;
   named: boolean;
 }
@@ -185,6 +195,8 @@ function apply(state: HubState, record: StoredRecord): void {
       change(state, record.object, (object) => {
         object.published = true;
         if (object.record.replace !== undefined) object.named = true;
+        const { serviceUsers } = record;
+        if (serviceUsers !== undefined) object.record = { ...object.record, serviceUsers };
       });
       if (record.replaced !== undefined) unname(state, record.replaced);
       break;

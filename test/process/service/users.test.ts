@@ -7,7 +7,7 @@ import { checkLeaks } from "../../support/leak-check.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
-import { ALICE, BOB, HUB } from "../hub/tenant-rig.js";
+import { ALICE, BOB, CAROL, HUB } from "../hub/tenant-rig.js";
 import { SERVICE, startWorker } from "./service-rig.js";
 
 const ROOT = { uid: 0, gid: 0 };
@@ -37,6 +37,13 @@ interface Answer {
 async function ask(client: Actor, timeoutMs = 25_000): Promise<Answer> {
   client.goOn(JSON.stringify({ op: "double", timeoutMs }));
   return (await client.says()) as Answer;
+}
+
+/** Whether a worker of this user may serve. It leaves at once. */
+async function serveAs(hub: TestHub, user: typeof ALICE): Promise<Answer> {
+  const file = new URL("./actors/user-worker.js", import.meta.url);
+  await using worker = new Actor(file, { args: [hub.socket, SERVICE], user, env });
+  return (await worker.says()) as Answer;
 }
 
 /** Repeats a request until its error matches, with twice the limit each time. */
@@ -74,13 +81,28 @@ describe("workers of a service on a hub of several users", { skip: skipUnlessRoo
     }
   });
 
+  it("are of the users that the first worker named, whatever later ones name", async () => {
+    await using hub = await startHub();
+    const shared = { sharing: FOR_ALL };
+    const byAlice = { ...shared, workers: { uid: BOB.uid } };
+    await using first = await startWorker(hub.socket, SERVICE, byAlice, ALICE);
+    const byBob = { ...shared, workers: { uid: [CAROL.uid] } };
+    await using second = await startWorker(hub.socket, SERVICE, byBob, BOB);
+    const { code, message = "" } = await serveAs(hub, CAROL);
+    assert.equal(code, "PERMISSION_DENIED", message);
+    assert.match(message, /belongs to user 12341, .+the users that it named \(12342\), root/);
+    for (const [worker, user] of [[first, ALICE] as const, [second, BOB] as const]) {
+      await using client = await clientOf(hub, CAROL, { ...shared, workers: { uid: user.uid } });
+      assert.equal((await ask(client)).pid, worker.pid);
+    }
+    // Naming the users of a service makes no client take them.
+    await using client = await clientOf(hub, ALICE, { ...shared, workersMax: 2 });
+    for (let i = 0; i < 3; i += 1) assert.equal((await ask(client)).pid, first.pid);
+  });
+
   it("are of one user, who has the name until the last worker is gone", async () => {
     await using hub = await startHub();
-    const refusal = async () => {
-      const file = new URL("./actors/user-worker.js", import.meta.url);
-      await using other = new Actor(file, { args: [hub.socket, SERVICE], user: BOB, env });
-      return (await other.says()) as Answer;
-    };
+    const refusal = () => serveAs(hub, BOB);
     {
       await using _ = await startWorker(hub.socket, SERVICE, { sharing: FOR_ALL }, ALICE);
       const { code, message = "" } = await refusal();

@@ -21,6 +21,7 @@ export function compare(sim: Simulation): void {
       record.name,
       published,
       named,
+      record.serviceUsers,
     ]),
     leases: [...state.leases.values()].map(({ id, object, session, kind, role, place }) => {
       return [id, object, session, kind, role, place ?? undefined];
@@ -31,7 +32,9 @@ export function compare(sim: Simulation): void {
   const objects = [...model.objects.values()];
   const leases = objects.flatMap((object) => [...object.leases.values()]);
   const wanted = {
-    objects: objects.map(({ id, name, published, named }) => [id, name, published, named]),
+    objects: objects.map(({ id, name, published, named, serviceUsers }) => {
+      return [id, name, published, named, serviceUsers];
+    }),
     leases: leases.map(({ id, object, session, kind, role, place }) => {
       return [id, object.id, session.id, kind, role, place];
     }),

@@ -43,6 +43,7 @@ export function inheritedModel(
       payer: owner.uid,
       ownerLease: undefined,
       replace: record.replace,
+      serviceUsers: record.serviceUsers,
       published,
       named,
     });

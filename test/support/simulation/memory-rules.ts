@@ -50,21 +50,39 @@ function linkOf(name: string): { service: string; replies: string; isOffer: bool
   return { service, replies: `${service}:w${worker}`, isOffer: requests === undefined };
 }
 
-/** Whether the service of this name, if it is an offer's, has other users' workers alone. */
+type Offered = Pick<ModelObject, "name" | "descriptor">;
+
+function offeredService({ name, descriptor }: Offered): string | undefined {
+  const link = linkOf(name);
+  return link?.isOffer && descriptor.replicaOf === undefined ? link.service : undefined;
+}
+
+/** The users of the service of this offer. Without one of its offers, nobody has decided. */
+function usersOfService(names: Model["names"], offer: Offered): readonly number[] | undefined {
+  const service = offeredService(offer);
+  if (service === undefined) return undefined;
+  const there = [...names.values()].find((other) => offeredService(other) === service);
+  return there?.serviceUsers;
+}
+
+/** Whether only other users may be workers of the service, if this is an offer. */
 export function isOfOthers(
   { names, policy }: Pick<Model, "names" | "policy">,
-  { name, descriptor }: Pick<ModelObject, "name" | "descriptor">,
+  object: Offered,
   { peer: { uid } }: Asking,
 ): boolean {
-  const link = linkOf(name);
-  if (!link?.isOffer || descriptor.replicaOf !== undefined) return false;
-  if (uid === 0 || uid === policy.uid) return false;
-  const owners = [...names.values()].filter((other) => {
-    const found = linkOf(other.name);
-    const isOffer = found?.isOffer && other.descriptor.replicaOf === undefined;
-    return isOffer && found?.service === link.service;
-  });
-  return owners.length > 0 && owners.every(({ owner }) => owner.uid !== uid);
+  const users = usersOfService(names, object);
+  return users !== undefined && ![0, policy.uid, ...users].includes(uid);
+}
+
+/** Who may be workers of a service once this offer is made. Undefined if it is no offer. */
+export function decidedUsers(
+  { names }: Pick<Model, "names">,
+  object: Offered,
+  wanted: readonly number[],
+): readonly number[] | undefined {
+  if (offeredService(object) === undefined) return undefined;
+  return usersOfService(names, object) ?? wanted;
 }
 
 /** Whether the object has requests that only its client, its worker and the hub's user may read. */

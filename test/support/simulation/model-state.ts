@@ -70,6 +70,8 @@ export interface ModelObject {
   ownerLease: ModelLease | undefined;
   /** What it may take its name from when it is published. */
   readonly replace?: Replace | undefined;
+  /** Of an offer: who may be workers of its service, beside root and the hub's user. */
+  serviceUsers?: readonly number[] | undefined;
   published: boolean;
   named: boolean;
 }

@@ -14,6 +14,7 @@ import {
 } from "../messages.js";
 import type { Random } from "../random.js";
 import type { Client, HeldLease, Packet, SimulatedProcess } from "./client.js";
+import { USERS } from "./plan.js";
 import type { Held, World } from "./world.js";
 
 /** What clients know of each other: names, and numbers of other clients. */
@@ -204,10 +205,15 @@ function create(id: number, around: Surroundings): Packet {
     descriptor,
     ...shared,
     ...(random.chance(0.3) ? { replace: replaced(random) } : {}),
+    ...(random.chance(0.1) ? { workers: workers(random) } : {}),
   };
   const held = memoryFor(descriptor, around);
   if (random.chance(0.01)) held.push({ file: around.world.file(), writable: true });
   return { message, held };
+}
+
+function workers(random: Random): number[] {
+  return USERS.filter(() => random.chance(0.5));
 }
 
 function replaced(random: Random): Replace {

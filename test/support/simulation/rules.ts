@@ -13,6 +13,7 @@ import { type Event, grant, grantWaiting, restore } from "./grant-rules.js";
 import { isSameProcess } from "./identity.js";
 import {
   checkCreated,
+  decidedUsers,
   hasOwnFile,
   isOfOthers,
   isReady,
@@ -239,11 +240,15 @@ function create(
       : whyNotReplaced(found, descriptor, replace, session);
   if (notReplaced !== undefined) return judge.fails(id, message.id, notReplaced);
   if (isOfOthers(model, message, session)) return judge.fails(id, message.id, "PERMISSION_DENIED");
+  const { uid, gid } = session.peer;
+  const { workers = [] } = message;
+  const serviceUsers = decidedUsers(model, message, [...new Set([uid, ...workers])]);
+  if (serviceUsers === undefined && message.workers !== undefined)
+    return judge.fails(id, message.id, "INVALID_MESSAGE");
   if (!checkCreated(descriptor, sharing, held))
     return judge.fails(id, message.id, "INVALID_DESCRIPTOR");
   if (found !== undefined && replace === undefined)
     return judge.fails(id, message.id, "NAME_TAKEN");
-  const { uid, gid } = session.peer;
   const uses = usesOf(descriptor, held[0]?.file.facts.inode as string);
   const refusal = model.refusal(session.tally, uid, { ...uses, leases: 1 });
   if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);
@@ -265,6 +270,7 @@ function create(
     payer: uid,
     ownerLease: undefined,
     replace,
+    serviceUsers,
     published: false,
     named: replace === undefined,
   };
@@ -302,7 +308,10 @@ function publish(event: Event, session: ModelSession, message: RequestOf<"publis
     if (isOfOthers(model, object, session)) return judge.fails(id, message.id, "PERMISSION_DENIED");
   }
   if (event.diskFull && !object.published) return judge.fails(id, message.id, "DISK_FULL");
-  if (!object.published && object.replace !== undefined) model.takeName(object);
+  if (!object.published && object.replace !== undefined) {
+    object.serviceUsers = decidedUsers(model, object, object.serviceUsers ?? []);
+    model.takeName(object);
+  }
   if (event.isKept(object.id)) judge.ok(id, message.id);
   else model.publishes.push({ object: object.id, connection: id, request: message.id });
   object.published = true;

@@ -30,6 +30,11 @@ Shape = int | Sequence[int]
 BUNDLE_ALIGNMENT = 256
 
 
+def slot_alignment(device: str) -> int:
+    """Of the slots of a channel on this device, in bytes."""
+    return 64 if device == "host" else BUNDLE_ALIGNMENT
+
+
 class HubArrays(Session):
     def create(
         self,

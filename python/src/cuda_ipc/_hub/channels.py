@@ -27,7 +27,7 @@ from ..channel_writer import ChannelWriter
 from ..errors import CudaIpcError, coded
 from ..shared import REQUEST_S
 from .allocation import allocate
-from .arrays import BUNDLE_ALIGNMENT, Shape
+from .arrays import Shape, slot_alignment
 from .names import HubNames
 from .session import Opened, check_flag, check_replace, discard
 from .sharing import checked_sharing
@@ -69,10 +69,41 @@ class HubChannels(HubNames):
         check_flag("pinned", pinned)
         users = checked_sharing(sharing)
         where = self._device(device)
-        alignment = 64 if where == "host" else BUNDLE_ALIGNMENT
         facts = new_facts(
-            dtype, shape, slots, readers_max, meta_bytes_max, when_full, when_writer_gone, alignment
+            dtype,
+            shape,
+            slots,
+            readers_max,
+            meta_bytes_max,
+            when_full,
+            when_writer_gone,
+            slot_alignment(where),
         )
+        return self._new_channel(
+            name,
+            facts,
+            where,
+            timeout,
+            users,
+            pinned=pinned,
+            replace=replace,
+            preallocate=preallocate,
+        )
+
+    def _new_channel(
+        self,
+        name: str,
+        facts: ChannelFacts,
+        where: str,
+        timeout: float | Deadline | None,
+        users: dict[str, Any] | None,
+        *,
+        pinned: bool = False,
+        replace: Replace = False,
+        preallocate: bool = False,
+        workers: tuple[int, ...] = (),
+    ) -> ChannelWriter:
+        """`workers` are users who may be workers of a service, if this is its first offer."""
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         while True:
             size = facts.slot_stride * facts.memory_slots
@@ -81,7 +112,9 @@ class HubChannels(HubNames):
             parts, fds = WriterParts.create(facts, memory, take)
             descriptor = make_descriptor(uuid, size, allocated, facts.content())
             try:
-                held = self._register(name, descriptor, fds, pinned, deadline, users, replace)
+                held = self._register(
+                    name, descriptor, fds, pinned, deadline, users, replace, workers
+                )
             except BaseException:
                 parts.close()
                 raise

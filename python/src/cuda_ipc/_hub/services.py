@@ -38,6 +38,7 @@ class HubServices(HubChannels):
         device: Device | None = None,
         stream: Any = None,
         sharing: Sharing | None = None,
+        workers: Mapping[str, Any] | None = None,
         claim_timeout: float = _CLAIM_S,
         timeout: float | None = REQUEST_S,
     ) -> Service:
@@ -49,6 +50,8 @@ class HubServices(HubChannels):
         alone. `concurrency` requests are handled at a time. `depth` is how many open requests one
         client may have here, by default `concurrency` + 1; `clients_max` is how many clients.
         A client that claims this worker and stays silent loses it after `claim_timeout` seconds.
+        `workers` names users whose processes may also be workers of this service: `{"uid": 1001}`,
+        or several in a list. The first worker of a service decides.
 
         `stream` is the stream of a GPU on which the handler works: of PyTorch, CuPy or cuda.core,
         or a handle as an integer. It waits for the data of requests, gives their slots back and
@@ -74,6 +77,7 @@ class HubServices(HubChannels):
             claim_timeout,
             where,
             stream,
+            workers,
         )
         return self._serve(name, handler, False, plan, threads, where, sharing, timeout)
 
@@ -91,6 +95,7 @@ class HubServices(HubChannels):
         device: Device | None = None,
         stream: Any = None,
         sharing: Sharing | None = None,
+        workers: Mapping[str, Any] | None = None,
         claim_timeout: float = _CLAIM_S,
         timeout: float | None = REQUEST_S,
     ) -> Service:
@@ -120,6 +125,7 @@ class HubServices(HubChannels):
             claim_timeout,
             where,
             stream,
+            workers,
         )
         return await in_thread(
             lambda: self._serve(name, handler, True, plan, tasks, where, sharing, timeout),

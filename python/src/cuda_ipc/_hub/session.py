@@ -113,6 +113,7 @@ class Session:
         deadline: Deadline,
         sharing: dict[str, Any] | None = None,
         replace: Replace = False,
+        workers: tuple[int, ...] = (),
     ) -> HeldLease:
         """Takes over the descriptors."""
         fields: dict[str, Any] = {
@@ -124,6 +125,8 @@ class Session:
             fields["sharing"] = sharing
         if replace:
             fields["replace"] = replace
+        if workers:
+            fields["workers"] = [*workers]
 
         def keep(result: Result, _: tuple[int, ...]) -> HeldLease:
             number = checked_number(result, "object")

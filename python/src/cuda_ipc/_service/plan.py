@@ -9,6 +9,7 @@ from .._channel_parts import check_range, new_facts
 from .._choices import DTypeLike, DTypeName, Sharing
 from .._descriptors import ChannelFacts
 from .._dtypes import DTYPES
+from .._hub.arrays import slot_alignment
 from .._protocol import (
     LIMIT_CHANNEL_META_BYTES,
     LIMIT_SERVICE_CONCURRENCY,
@@ -46,6 +47,8 @@ class ServicePlan(NamedTuple):
     claim_timeout: float
     #: The stream on which the handler works.
     stream: Stream | None
+    #: The uids of users who may also be workers, if this is the first worker.
+    workers: tuple[int, ...]
 
 
 def service_plan(
@@ -58,6 +61,7 @@ def service_plan(
     claim_timeout: float,
     device: str,
     stream: object,
+    workers: Mapping[str, Any] | None,
 ) -> ServicePlan:
     """Raises TypeError, ValueError, UNSUPPORTED_DTYPE."""
     check_range("clients_max", clients_max, 1, LIMIT_SERVICE_LINKS)
@@ -77,7 +81,8 @@ def service_plan(
         if not isinstance(spec, tuple) or len(spec) != 2:
             raise TypeError(f'{name} must be a dtype and a shape, such as ("float32", (2, 3))')
         dtype, shape = spec
-        return new_facts(dtype, shape, slots_of(depth), 1, ENVELOPE_BYTES + meta, "wait", "end", 1)
+        slots, meta = slots_of(depth), ENVELOPE_BYTES + meta
+        return new_facts(dtype, shape, slots, 1, meta, "wait", "end", slot_alignment(device))
 
     return ServicePlan(
         facts("request", request, meta_bytes_max),
@@ -88,6 +93,7 @@ def service_plan(
         concurrency,
         float(claim_timeout),
         _found_stream(stream, device),
+        named_users(workers),
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._choices import Sharing
 from .._deadline import Deadline, GrowingPause
+from .._hub.sharing import checked_sharing
 from .._protocol import DEFAULT_MS_REQUEST
 from ..channel_reader import ChannelReader
 from ..channel_writer import ChannelWriter
@@ -90,16 +91,13 @@ class WorkerOffers:
         facts = self._plan.reply
         name = reply_name(self._service.name, self._worker, self._made)
         self._made += 1
-        replies = self._hub.create_channel(
+        replies = self._hub._new_channel(
             name,
-            facts.dtype.name,
-            facts.shape,
-            slots=facts.slots,
-            readers_max=1,
-            meta_bytes_max=facts.meta_bytes_max,
-            device=self._device,
-            sharing=self._sharing,
-            timeout=timeout,
+            facts,
+            self._device,
+            timeout,
+            checked_sharing(self._sharing),
+            workers=self._plan.workers,
         )
         try:
             hello = encode_envelope(name, HELLO, 0, hello_of(self._plan), facts.meta_bytes_max)
