@@ -6,17 +6,12 @@
  */
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
-import { POLLIN, POLLOUT, pollFd } from "../../os/file-calls.js";
 import { closesAtOnce, kindOf } from "../../os/foreign-fd.js";
-import { OwnedFd } from "../../os/owned-fd.js";
+import type { OwnedFd } from "../../os/owned-fd.js";
 import { type Packet, SeqpacketSocket } from "../../os/seqpacket.js";
-import { isInFlightLimit } from "../../os/socket-message.js";
+import { HubLine } from "../child/hub-line.js";
 import { encodeGateLine, type GateLine, gateOrders } from "./gate-messages.js";
 
-const HUB_FD = 3;
-const FOREVER = -1;
-/** Between attempts to send descriptors while this user has too many in flight. */
-const IN_FLIGHT_PAUSE_MS = 10;
 /** The most that one order receives, because other orders wait meanwhile. */
 const MESSAGES_PER_ORDER = 16;
 const DESCRIPTORS_PER_ORDER = 64;
@@ -24,18 +19,8 @@ const DESCRIPTORS_PER_ORDER = 64;
 /** Kept reachable: an OwnedFd closes when it is collected. */
 const kept: OwnedFd[] = [];
 
-// The hub decides when this process ends. A terminal and a service manager signal both.
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
-
-const hub = new SeqpacketSocket(OwnedFd.adopt(HUB_FD));
-say({ kind: "ready" });
-// WHY no event loop: a client waits for each answer, and this is the fastest way to one.
-for (;;) {
-  const order = hub.tryReceive();
-  if (order === undefined) pollFd(hub.fd, POLLIN, FOREVER);
-  else if (order === "end") process.exit();
-  else obey(order);
-}
+const hub = new HubLine();
+hub.serve(obey);
 
 function obey({ bytes: [order], fds: [fd] }: Packet): void {
   if (fd === undefined) return;
@@ -85,7 +70,7 @@ function judge(fds: readonly OwnedFd[]): CudaIpcError | undefined {
 function pass(bytes: Uint8Array, fds: readonly OwnedFd[], last: { readonly kept?: number }): void {
   say({ kind: "message", ...last });
   // An empty message cannot be sent. A space is no request either.
-  send(bytes.byteLength === 0 ? Buffer.from(" ") : bytes, fds);
+  hub.send(bytes.byteLength === 0 ? Buffer.from(" ") : bytes, fds);
   for (const fd of fds) fd.close();
 }
 
@@ -95,22 +80,9 @@ function refuse(
   last: { readonly kept?: number },
 ): void {
   say({ kind: "refused", code, message, ...last });
-  send(bytes.byteLength === 0 ? Buffer.from(" ") : bytes.subarray(0, limits.messageBytesMax));
+  hub.send(bytes.byteLength === 0 ? Buffer.from(" ") : bytes.subarray(0, limits.messageBytesMax));
 }
 
 function say(line: GateLine): void {
-  send(encodeGateLine(line));
-}
-
-/** May block: the hub reads everything that its gate says, and nobody else waits. */
-function send(bytes: Uint8Array, fds: readonly OwnedFd[] = []): void {
-  for (;;) {
-    try {
-      if (hub.trySend(bytes, fds)) return;
-      pollFd(hub.fd, POLLOUT, FOREVER);
-    } catch (error) {
-      if (!isInFlightLimit(error)) throw error;
-      pollFd(hub.fd, 0, IN_FLIGHT_PAUSE_MS);
-    }
-  }
+  hub.send(encodeGateLine(line));
 }

@@ -15,7 +15,6 @@ export const gateOrders = {
 } as const;
 
 export type GateLine =
-  | { readonly kind: "ready" }
   /** The next packet is a client's message with its descriptors. */
   | ({ readonly kind: "message" } & PerhapsLast)
   /**
