@@ -1,6 +1,7 @@
 // Bundles the package's doors, and the processes that it starts: the command line, the hub, its
-// keeper and its gates. Importing 200 files takes three times as long as importing one. The package
-// (dist/) and the tests (build/src/) get the same bundles.
+// keeper, its gates and the processes that write words for it. Importing 200 files takes three
+// times as long as importing one. The package (dist/) and the tests (build/src/) get the same
+// bundles.
 import { cpSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
@@ -23,7 +24,12 @@ const BUNDLE = {
   logLevel: "warning",
 };
 
-const HUB = ["src/hub/main.ts", "src/hub/gate/gate-main.ts", "src/keeper/main.ts"];
+const HUB = [
+  "src/hub/main.ts",
+  "src/hub/gate/gate-main.ts",
+  "src/hub/words/words-main.ts",
+  "src/keeper/main.ts",
+];
 const COMMAND_LINE = [
   "src/cli/main.ts",
   "src/cli/demo/actors/producer.ts",

@@ -26,6 +26,13 @@ export const limits = {
   gateFdsPerUserMax: 256,
   /** Gates that are ending but still close descriptors, before the next gate has to wait. */
   endingGatesMax: 4,
+  /** Processes that write words into the memory of clients, before users wait for each other. */
+  wordWritersMax: 8,
+  /**
+   * Writes into memory of one user that wait, before that user gets no more timelines and channels.
+   * At most an eighth of the hub's open files.
+   */
+  unwrittenPerUserMax: 4096,
   /** Unread replies of one client, before the hub stops reading its requests. */
   unreadBytesWhileServed: 64 * KiB,
   /** Clients of one hub: connected, or with something that they still hold. */

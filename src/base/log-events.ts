@@ -33,6 +33,12 @@ const events = {
     level: "error",
     meaning: "The process that receives descriptors could not start. Nobody can create objects.",
   },
+  "words-not-started": {
+    level: "error",
+    meaning:
+      "The process that ends timelines and channels could not start. The hub does it for now, " +
+      "and a hostile user can make it wait.",
+  },
   "client-not-accepted": {
     level: "error",
     meaning: "The hub could not accept a client, for example because it has no file left to open.",
@@ -74,6 +80,14 @@ const events = {
   "gate-failed": {
     level: "warn",
     meaning: "The process that receives descriptors failed. Another one replaces it.",
+  },
+  "words-failed": {
+    level: "warn",
+    meaning: "The process that ends timelines and channels failed. Another one replaces it.",
+  },
+  "memory-waits": {
+    level: "warn",
+    meaning: "A user's memory makes writes of the hub wait. Only that user's ends are late.",
   },
   "metrics-open": { level: "warn", meaning: "Other machines can read the metrics of the hub." },
   "metrics-ended": {

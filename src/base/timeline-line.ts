@@ -101,8 +101,7 @@ export function poison(line: Line): void {
 
 /** As `poison`, for words that JavaScript has not mapped. */
 export function poisonFile(line: LineBytes): void {
-  const value = new BigInt64Array(1);
-  line.read(VALUE * 8, new Uint8Array(value.buffer));
+  const value = valueInFile(line);
   if (value[0] === POISON) return;
   line.write(FINAL * 8, new Uint8Array(value.buffer));
   line.write(VALUE * 8, new Uint8Array(BigInt64Array.of(POISON).buffer));
@@ -114,11 +113,20 @@ export function poisonFile(line: LineBytes): void {
  * @returns false if the timeline has ended
  */
 export function awaitOwnerInFile(line: LineBytes): boolean {
-  const value = new BigInt64Array(1);
-  line.read(VALUE * 8, new Uint8Array(value.buffer));
-  if (value[0] === POISON) return false;
+  if (hasEndedInFile(line)) return false;
   line.write(AWAITED * 8, new Uint8Array(BigInt64Array.of(1n).buffer));
   return true;
+}
+
+/** Whether the timeline has ended, in words that JavaScript has not mapped. */
+export function hasEndedInFile(line: Pick<LineBytes, "read">): boolean {
+  return valueInFile(line)[0] === POISON;
+}
+
+function valueInFile(line: Pick<LineBytes, "read">): BigInt64Array<ArrayBuffer> {
+  const value = new BigInt64Array(1);
+  line.read(VALUE * 8, new Uint8Array(value.buffer));
+  return value;
 }
 
 /** The bytes of one line. An aligned word is copied at once. */

@@ -65,6 +65,11 @@ export function endWriter(file: WordsFile, next: WithoutWriter): boolean {
   return true;
 }
 
+/** Whether the writer closed the channel itself, or a removed name did. */
+export function isClosedInFile(file: Pick<WordsFile, "read">): boolean {
+  return readWord32(file, control.state) === writerStates.closed;
+}
+
 function stateAfter(before: number, next: WithoutWriter): "awaited" | "closed" | "gone" {
   if (next !== "removed") return next;
   return before === writerStates.awaited ? "closed" : "gone";
@@ -81,7 +86,7 @@ function writeWord(file: WordsFile, byteOffset: number, word: bigint): void {
   file.write(byteOffset, new Uint8Array(BigInt64Array.of(word).buffer));
 }
 
-function readWord32(file: WordsFile, byteOffset: number): number {
+function readWord32(file: Pick<WordsFile, "read">, byteOffset: number): number {
   const word = new Uint32Array(1);
   file.read(byteOffset, new Uint8Array(word.buffer));
   return word[0] as number;

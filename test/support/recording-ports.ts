@@ -66,6 +66,15 @@ export class RecordingPorts implements HubPorts<number> {
   reopensWritable = true;
   /** `beginSeat` throws it once. */
   placeFailure: CudaIpcError | undefined;
+  /** What waits for words to be written. Undefined if they are written at once. */
+  late:
+    | {
+        readonly user: number;
+        readonly act: (failure: CudaIpcError | undefined) => void;
+      }[]
+    | undefined;
+  /** `checkWritten` throws it once. */
+  unwrittenFailure: CudaIpcError | undefined;
   /** `reopenReadOnly` throws it once. */
   reopenFailure: CudaIpcError | undefined;
   #lastFd = 100;
@@ -253,6 +262,17 @@ export class RecordingPorts implements HubPorts<number> {
   endWriter(control: number, next: WithoutWriter): boolean {
     this.#write(control, next);
     return !this.closedByWriter.has(control);
+  }
+
+  whenWritten(user: number, act: (failure: CudaIpcError | undefined) => void): boolean {
+    this.late?.push({ user, act });
+    return this.late !== undefined;
+  }
+
+  checkWritten(): void {
+    const failure = this.unwrittenFailure;
+    this.unwrittenFailure = undefined;
+    if (failure !== undefined) throw failure;
   }
 
   ringBell(bell: number): void {

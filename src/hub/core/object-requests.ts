@@ -20,7 +20,7 @@ import { checkMemory, checkSameMemory, checkUse } from "../descriptors/check-des
 import { checkMayPublish, checkMayReplace } from "../objects/name-taken.js";
 import type { ObjectTable } from "../objects/object-table.js";
 import type { Lease, ObjectMemory, SharedObject } from "../objects/shared-object.js";
-import { takesNameLater, unheldSince } from "../objects/shared-object.js";
+import { hasHubWords, takesNameLater, unheldSince } from "../objects/shared-object.js";
 import { checkMayManage, checkMaySee } from "./access.js";
 import type { ChangeWaits } from "./change-waits.js";
 import { type Drains, isDrained } from "./drains.js";
@@ -78,6 +78,7 @@ export class ObjectRequests<Fd> {
     const serviceUsers = this.#objects.index.services.decide({ name, descriptor }, wanted);
     if (workers !== undefined && serviceUsers === undefined)
       throw new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: it is no offer of a service`);
+    if (hasHubWords(request)) this.#ports.checkWritten(attempt, session.peer.uid);
     const { inodes, writable } = checkMemory(attempt, descriptor, fds, this.#ports);
     checkUse(attempt, { descriptor, sharing, writable }, fds, this.#ports);
     const memory: ObjectMemory<Fd> = { fds: fds as [Fd, ...Fd[]], writable };

@@ -26,7 +26,7 @@ import {
 import { checkMayOpen, mayOpen } from "./access.js";
 import { errorReply } from "./error-reply.js";
 import type { Held } from "./held.js";
-import type { HubPorts, Outgoing, Peer } from "./ports.js";
+import type { ConnectionId, HubPorts, Outgoing, Peer } from "./ports.js";
 import type { Session } from "./sessions.js";
 import type { WaitingOpens } from "./waiting-opens.js";
 
@@ -112,6 +112,9 @@ export class OpenRequests<Fd> {
     checkMayReadRequests(object, named, session.peer, this.#hubUid);
     const grant = grantFor(object, request);
     checkAccess(object, request.access, request.role);
+    const { uid } = object.owner;
+    const needsWords = grant.role === "reader" || grant.role === "writer";
+    if (needsWords) this.#ports.checkWritten(`open "${object.name}"`, uid);
     const given = givenDescriptors(object, grant, this.#ports);
     try {
       const lease = this.#objects.lease(object, session, grant);
@@ -122,11 +125,40 @@ export class OpenRequests<Fd> {
       };
       if (lease.seat !== undefined) result.place = lease.seat;
       const reply: Reply = { v: PROTOCOL_VERSION, id: request.id, ok: true, result };
-      this.#ports.reply(session.connection.id, reply, given.fds, () =>
-        this.#grantedAgain(lease, reply),
-      );
+      const connection = session.connection.id;
+      // A reader must find its seat begun, and a writer the end of the writer before it.
+      const isLate =
+        needsWords &&
+        this.#ports.whenWritten(uid, (failure) =>
+          this.#grantLate(lease, connection, reply, failure),
+        );
+      if (isLate) return;
+      this.#ports.reply(connection, reply, given.fds, () => this.#grantedAgain(lease, reply));
     } finally {
       given.close();
+    }
+  }
+
+  /** @param connection the one of the request. Another one of the client ends this lease. */
+  #grantLate(
+    lease: Lease<Fd>,
+    connection: ConnectionId,
+    reply: Reply,
+    failure: CudaIpcError | undefined,
+  ): void {
+    const again = () => this.#grantedAgain(lease, reply);
+    try {
+      if (lease.session.isOver) return;
+      if (failure !== undefined && lease.seat !== undefined) throw failure;
+      const granted = again();
+      try {
+        this.#ports.reply(connection, granted.reply, granted.fds, again);
+      } finally {
+        granted.close();
+      }
+    } catch (error) {
+      this.#objects.release(lease);
+      this.#ports.reply(connection, errorReply(reply.id, error), []);
     }
   }
 

@@ -2,6 +2,7 @@
  * Everything the hub's core needs from the outside world. The server connects it to sockets and
  * descriptors, and tests connect it to a model. No port calls the core before it returns.
  */
+import type { CudaIpcError } from "../../base/errors.js";
 import type { MemoryFileFacts } from "../../os/memory-file.js";
 import type { ThreadIdentity } from "../../os/thread-identity.js";
 import type { WithoutWriter } from "../../ring/channel-end.js";
@@ -98,6 +99,7 @@ export interface HubPorts<Fd> {
   objectLost(description: string, lost: LostObject): void;
   /** A process has disconnected a session of this process and program. */
   disconnected(session: SessionId, peer: Peer, program: string, by: Peer): void;
+  /** Closes now, or after the writes to it. */
   closeFd(fd: Fd): void;
   inspectMemoryFile(fd: Fd): MemoryFileFacts;
   /** Opens host memory anew so that it cannot be mapped writable. The core owns the result. */
@@ -107,28 +109,36 @@ export interface HubPorts<Fd> {
   /**
    * Ends a timeline in host memory for all its waiters, or a mark. Its owner is dead or has closed
    * it.
+   * @param user the object's creator. Writes for one user are made in order, perhaps later.
    */
-  endTimeline(memory: Fd, byteOffset: number): void;
+  endTimeline(memory: Fd, byteOffset: number, user: number): void;
   /**
    * Marks that a timeline in host memory waits for its next owner.
    * @returns false if it had ended
    */
-  awaitOwner(memory: Fd, byteOffset: number): boolean;
+  awaitOwner(memory: Fd, byteOffset: number, user: number): boolean;
   /** Whether a descriptor can be GPU memory. Only the driver knows the size of GPU memory. */
   isDeviceMemory(fd: Fd): boolean;
   /** Whether a descriptor is a bell (eventfd). */
   isBell(fd: Fd): boolean;
   /** Gives a reader's page to the holder of this lease. Throws if it cannot be written. */
-  beginSeat(page: Fd, lease: number): void;
+  beginSeat(page: Fd, lease: number, user: number): void;
   /** Frees the slots that a reader held. Its GPU work has ended. */
-  endSeat(page: Fd): void;
+  endSeat(page: Fd, user: number): void;
   /**
    * Marks a channel whose writer has gone and whose GPU work has ended.
    * @returns false if the writer had closed the channel itself
    */
-  endWriter(control: Fd, next: WithoutWriter): boolean;
-  /** Wakes the waiters of this bell. Never waits itself. */
-  ringBell(bell: Fd): void;
+  endWriter(control: Fd, next: WithoutWriter, user: number): boolean;
+  /** Wakes the waiters of this bell, after the writes for this user. Never waits itself. */
+  ringBell(bell: Fd, user: number): void;
+  /**
+   * Calls back once the writes for this user so far are made, with the failure of the last.
+   * @returns false if they are made. Then it does not call.
+   */
+  whenWritten(user: number, act: (failure: CudaIpcError | undefined) => void): boolean;
+  /** @throws LIMIT_EXCEEDED if too many writes for this user wait */
+  checkWritten(attempt: string, user: number): void;
   /** Current problems with the hub's files and with what the system refuses, one text each. */
   troubles(): readonly string[];
   /** Wall-clock time in milliseconds. */

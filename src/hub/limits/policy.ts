@@ -87,3 +87,8 @@ export function isServed(policy: HubPolicy, peer: Peer): boolean {
 export function servesOthers({ users, groups }: Pick<HubPolicy, "users" | "groups">): boolean {
   return users === "all" || users.size > 0 || groups.size > 0;
 }
+
+/** Whether it may serve users who could harm it: not root, and not the hub's own user. */
+export function servesUntrusted({ uid, users, groups }: HubPolicy): boolean {
+  return users === "all" || groups.size > 0 || [...users].some((one) => one !== 0 && one !== uid);
+}

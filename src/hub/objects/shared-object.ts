@@ -202,6 +202,11 @@ export function hasEndWord<Fd>({ descriptor }: Pick<SharedObject<Fd>, "descripto
   return descriptor.content.kind === "timeline" || endsWithOwner(descriptor);
 }
 
+/** Whether the hub writes into the object's memory when leases begin or end. */
+export function hasHubWords<Fd>(object: Pick<SharedObject<Fd>, "descriptor">): boolean {
+  return object.descriptor.content.kind === "channel" || hasEndWord(object);
+}
+
 /** Whether the owner, or the writer of an object that has one, still holds a lease. */
 export function isHeld<Fd>(object: SharedObject<Fd>): boolean {
   return hasWriter(object) ? object.leases.writer !== undefined : isOwned(object);

@@ -32,7 +32,7 @@ export class WordsInMemory<Fd> {
   /** Gives a reader its seat. Throws if the hub cannot write the reader's page. */
   begin({ id, object, seat }: Lease<Fd>): void {
     const page = seat === undefined ? undefined : object.memory?.fds[channelFdsAt.page(seat)];
-    if (page !== undefined) this.#ports.beginSeat(page, id);
+    if (page !== undefined) this.#ports.beginSeat(page, id, object.owner.uid);
   }
 
   /** Writes the end of a reader whose lease goes on. */
@@ -59,8 +59,9 @@ export class WordsInMemory<Fd> {
     // WHY also through a read-only descriptor: nobody may have brought a writable one back.
     if (hasEndWord(object) && memory !== undefined) {
       const byteOffset = content.kind === "timeline" ? content.byteOffset : 0;
-      if (isAwaited(object)) return !this.#ports.awaitOwner(memory.fds[0], byteOffset);
-      this.#ports.endTimeline(memory.fds[0], byteOffset);
+      const { uid } = object.owner;
+      if (isAwaited(object)) return !this.#ports.awaitOwner(memory.fds[0], byteOffset, uid);
+      this.#ports.endTimeline(memory.fds[0], byteOffset, uid);
     }
     return false;
   }
@@ -89,25 +90,27 @@ export class WordsInMemory<Fd> {
       for (const lease of object.leases.values()) this.#endByParts(lease);
       return false;
     }
-    const isClosed = !this.#ports.endWriter(control, withoutWriter(object));
-    for (let seat = 0; seat < readersMax; seat += 1) this.#ring(fds[channelFdsAt.bell(seat)]);
+    const { uid } = object.owner;
+    const isClosed = !this.#ports.endWriter(control, withoutWriter(object), uid);
+    for (let seat = 0; seat < readersMax; seat += 1) this.#ring(fds[channelFdsAt.bell(seat)], uid);
     return isClosed;
   }
 
   #endByParts(lease: Lease<Fd>): void {
     if (lease.parts === undefined) return;
-    this.#ports.endWriter(lease.parts.control, "gone");
-    this.#ring(lease.parts.bell);
+    const { uid } = lease.object.owner;
+    this.#ports.endWriter(lease.parts.control, "gone", uid);
+    this.#ring(lease.parts.bell, uid);
     this.#dropParts(lease);
   }
 
-  #endSeats({ memory }: SharedObject<Fd>, seats: readonly number[]): void {
+  #endSeats({ memory, owner: { uid } }: SharedObject<Fd>, seats: readonly number[]): void {
     if (memory === undefined || seats.length === 0) return;
     for (const seat of seats) {
       const page = memory.fds[channelFdsAt.page(seat)];
-      if (page !== undefined) this.#ports.endSeat(page);
+      if (page !== undefined) this.#ports.endSeat(page, uid);
     }
-    this.#ring(memory.fds[channelFdsAt.roomBell]);
+    this.#ring(memory.fds[channelFdsAt.roomBell], uid);
   }
 
   #dropParts(lease: Lease<Fd>): void {
@@ -116,8 +119,8 @@ export class WordsInMemory<Fd> {
     releaseAll(parts.map((fd) => () => this.#ports.closeFd(fd)));
   }
 
-  #ring(bell: Fd | undefined): void {
-    if (bell !== undefined) this.#ports.ringBell(bell);
+  #ring(bell: Fd | undefined, user: number): void {
+    if (bell !== undefined) this.#ports.ringBell(bell, user);
   }
 }
 

@@ -28,6 +28,7 @@ import type { HubService } from "../restart/hub-service.js";
 import { contentsOf, type Inheritance } from "../restart/inheritance.js";
 import type { Journal } from "../restart/journal.js";
 import { LISTENER, LOCK, objectKey, sessionKey } from "../restart/stored-names.js";
+import { HubWords } from "../words/hub-words.js";
 import { bellTroubles, prepareBells } from "./bell-trouble.js";
 import { HubFiles } from "./hub-files.js";
 import {
@@ -40,7 +41,7 @@ import {
   makeFolder,
 } from "./hub-start.js";
 import { logChanges } from "./log-changes.js";
-import { type FileWords, systemPorts, wallClockMs } from "./system-ports.js";
+import { systemPorts, wallClockMs } from "./system-ports.js";
 
 type State = "serving" | "stopped" | "left";
 
@@ -55,7 +56,7 @@ export class HubServer {
   readonly #files: HubFiles;
   readonly #entrance: Entrance;
   readonly #journal: Journal;
-  readonly #words: FileWords;
+  readonly #words: HubWords;
   readonly #service: HubService | undefined;
   readonly #metrics: (() => string | undefined) | undefined;
   readonly #idleMs: number;
@@ -69,7 +70,6 @@ export class HubServer {
     const { socketPath, lock, journal, isPassed } = acquired;
     this.socketPath = socketPath;
     this.#journal = journal;
-    this.#words = acquired.words;
     this.#service = options.service;
     this.#metrics = options.metrics;
     this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
@@ -80,6 +80,7 @@ export class HubServer {
       this.#settleEnded = resolve;
     });
     const policy = options.policy ?? privatePolicy(ownUid(), defaultQuotasOf(openFilesMax()));
+    this.#words = new HubWords(acquired.words, policy, this.#log);
     this.#gate = new DescriptorGate(this.#log);
     this.#connections = new ClientConnections(this.#gate, this.#log, (change) => {
       if (change === "admitted") clearTimeout(this.#idleTimer);
@@ -203,7 +204,7 @@ export class HubServer {
         () => releaseAll(this.#connections.releases()),
         () => this.#gate.close(),
         () => this.#core.close(),
-        () => this.#words.close(),
+        () => this.#words.end(state === "stopped"),
         () => this.#service?.close(),
         () => this.#entrance.close(),
         () => this.#journal.close(),
@@ -220,8 +221,7 @@ export class HubServer {
     try {
       end();
     } catch (error) {
-      const message = `cannot release all at the end: ${describeError(error)}`;
-      this.#log("internal-error", message, codeOf(error));
+      this.#log("internal-error", `cannot end cleanly: ${describeError(error)}`, codeOf(error));
     }
   }
 

@@ -23,7 +23,7 @@ import type { HubService } from "../restart/hub-service.js";
 import { type Inheritance, inheritanceAfterCrash } from "../restart/inheritance.js";
 import { Journal } from "../restart/journal.js";
 import { LOCK } from "../restart/stored-names.js";
-import { FileWords } from "./system-ports.js";
+import { FileWords } from "../words/file-words.js";
 
 export interface HubServerOptions {
   /** Whether to make a missing folder. Default: true. */

@@ -289,6 +289,12 @@ export class World implements HubPorts<number> {
     return true;
   }
 
+  whenWritten(): boolean {
+    return false;
+  }
+
+  checkWritten(): void {}
+
   ringBell(fd: number): void {
     const { file } = this.#look(fd, "rung");
     if (!file.isBell) this.#violation(`descriptor ${fd} is no bell`);

@@ -31,6 +31,9 @@ const steps: Readonly<Record<string, (...args: never[]) => unknown>> = {
   createTimeline: async (name: string, sharing: SharingOptions) => {
     (await hub.createTimeline(name, { sharing })).signal(5n);
   },
+  createChannel: async (name: string, sharing: SharingOptions) => {
+    await hub.createChannel(name, { dtype: "uint8", shape: [8], sharing });
+  },
   openTimeline: async (name: string) =>
     String((await hub.openTimeline(name, { wait: false })).value),
   read: async (name: string) => (await (await hub.open(name, { wait: false })).read())[0],
