@@ -143,7 +143,8 @@ export function objectsEnded(ids) {
   if (!dialog.open || !ids.includes(shown.row.id)) return;
   shown.end.abort();
   offer();
-  if (byId("object-message").textContent === "") say("It has ended, or was removed or replaced.", true);
+  if (byId("object-message").textContent === "")
+    say("It has ended, or was removed or replaced.", true);
 }
 
 // The other button is elsewhere, so that a double click removes nothing.
