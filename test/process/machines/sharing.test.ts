@@ -2,7 +2,10 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { after, afterEach, before, describe, it } from "node:test";
+import { Deadline } from "../../../src/base/deadline.js";
+import { serve } from "../../../src/service/service.js";
 import { skipWithoutEngines } from "../../support/machines/engines.js";
+import { HostileMachine } from "../../support/machines/hostile-machine.js";
 import { TwoMachines } from "../../support/machines/two-machines.js";
 import { PythonProgram } from "../../support/python-program.js";
 import { noPytest } from "../../support/run-pytest.js";
@@ -89,6 +92,29 @@ describe("an object whose owner lets other machines have it", { skip: skipWithou
     (await writer.loan()).commit({ meta: "crossed" });
     using message = await reader.next({ timeoutMs: 10_000 });
     assert.equal(message?.json, "crossed");
+  });
+
+  it("is all that a machine gets, also if it asks for others by name and number", async () => {
+    process.env.UCX_TLS = "tcp";
+    await using asks = await HostileMachine.start(site.nats, "asks");
+    const { hubOfOne } = site;
+    using _own = await hubOfOne.put("own", Uint8Array.of(1));
+    using _frames = await hubOfOne.createChannel("own-frames", { byteLength: 8 });
+    const message = { dtype: "uint8", shape: [1] } as const;
+    const options = { request: message, reply: message } as const;
+    await using _service = await serve(hubOfOne, "own-work", options, async () => {});
+    const entry = await asks.store.read("machine.one");
+    const { instance } = JSON.parse(Buffer.from(entry?.value ?? []).toString());
+    const deadline = new Deadline("ask", {}, 20_000);
+    const link = await asks.links.to("one", instance, deadline);
+    const numberOf = async (name: string) => (await hubOfOne.inspect(name)).object.object;
+    const calls: readonly Parameters<typeof link.call>[0][] = [
+      { op: "export", name: "own", object: await numberOf("own") },
+      { op: "join", name: "own-frames", object: await numberOf("own-frames") },
+      { op: "claim", service: "own-work", except: [] },
+    ];
+    for (const call of calls)
+      await assert.rejects(link.call(call, deadline), { code: "NOT_FOUND" }, call.op);
   });
 
   it("was created or put by Python with sharing={'machines': True}", {
