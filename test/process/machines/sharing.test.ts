@@ -108,13 +108,13 @@ describe("an object whose owner lets other machines have it", { skip: skipWithou
     const deadline = new Deadline("ask", {}, 20_000);
     const link = await asks.links.to("one", instance, deadline);
     const numberOf = async (name: string) => (await hubOfOne.inspect(name)).object.object;
-    const calls: readonly Parameters<typeof link.call>[0][] = [
-      { op: "export", name: "own", object: await numberOf("own") },
-      { op: "join", name: "own-frames", object: await numberOf("own-frames") },
-      { op: "claim", service: "own-work", except: [] },
+    const [array, frames] = [await numberOf("own"), await numberOf("own-frames")];
+    const answers = [
+      link.call({ op: "export", name: "own", object: array }, deadline),
+      link.call({ op: "join", name: "own-frames", object: frames }, deadline),
+      link.call({ op: "claim", service: "own-work", except: [] }, deadline),
     ];
-    for (const call of calls)
-      await assert.rejects(link.call(call, deadline), { code: "NOT_FOUND" }, call.op);
+    for (const answer of answers) await assert.rejects(answer, { code: "NOT_FOUND" });
   });
 
   it("was created or put by Python with sharing={'machines': True}", {
