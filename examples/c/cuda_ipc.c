@@ -440,7 +440,7 @@ static int send_request(cuda_ipc_hub *hub, const int *fds, int fd_count, int64_t
     if (errno == ETOOMANYREFS) {
       /* It passes. It is charged to the user, so the culprit is any process of this user. */
       if (poll_ms(deadline) == 0)
-        return fail(error, "TIMEOUT", "Cannot send to \"%s\": user %u has more file descriptors in "
+        return fail(error, "TIMEOUT", "Cannot send to %s: user %u has more file descriptors in "
                     "flight than this process may open (ulimit -n). One of its processes sends some "
                     "that nobody receives", hub->path, (unsigned)getuid());
       pause_us(IN_FLIGHT_PAUSE_US);

@@ -9,6 +9,7 @@ import { before, describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { control, flags, HEADERS_AT, header } from "../../../src/ring/channel-layout.js";
 import { succeed } from "../../../src/ring/ring-succession.js";
+import { skipUnlessRoot } from "../../support/other-user.js";
 import { nightly, Random, seedOfRun } from "../../support/random.js";
 import { RingRig } from "../../support/ring/ring-rig.js";
 import { dieAt } from "../../support/ring/shared-accesses.js";
@@ -120,6 +121,21 @@ describe("the parts of the client in C", { skip }, () => {
     const [[code, tookMs]] = run(["loans", "100"], []) as [[string, number, string]];
     assert.equal(code, "TIMEOUT");
     assert.equal(tookMs, 100, "by the clock of this program");
+  });
+
+  it("a request waits while its user has too many descriptors in flight, and says who has them", {
+    skip: skipUnlessRoot,
+  }, () => {
+    // Nobody else uses this user, and root may have any number in flight.
+    const said = run(["sends", "12389"], []);
+    assert.deepEqual(said, [
+      [
+        "TIMEOUT",
+        "Cannot send to /hub.sock: user 12389 has more file descriptors in flight than this " +
+          "process may open (ulimit -n). One of its processes sends some that nobody receives",
+      ],
+      ["OK", ""],
+    ]);
   });
 
   for (const from of ["next", "oldest", "latest"] as const) {

@@ -9,15 +9,19 @@
  *                                         once that is its limit
  *   internals states META STATE...        what a reader of an empty channel gets in each state, if it
  *                                         does not wait
+ *   internals sends UID                   what a request with a descriptor gets while this user has too
+ *                                         many in flight: until they are received, and at the end
  *   internals loans MS                    how long a loan takes by this clock, if its reader gives
  *                                         the slot back late and its stream never does
  */
 #define _GNU_SOURCE
 #include <poll.h>
+#include <sys/resource.h>
 #include <time.h>
 
 static long long clock_us;
 static void (*while_waiting)(void);
+static void (*while_resting)(void);
 
 static int own_clock_gettime(clockid_t clock, struct timespec *now) {
   (void)clock;
@@ -29,6 +33,7 @@ static int own_clock_gettime(clockid_t clock, struct timespec *now) {
 static int own_nanosleep(const struct timespec *rest, struct timespec *left) {
   (void)left;
   clock_us += rest->tv_sec * 1000000 + rest->tv_nsec / 1000;
+  if (while_resting != NULL) while_resting();
   return 0;
 }
 
@@ -241,6 +246,62 @@ static void say_path(const char *given) {
   printf("[\"%s\",\"%s\"]\n", hub.path, strrchr(name, '/') + 1);
 }
 
+static int flooded[2];
+
+static void receive_flood(void) {
+  char control[1024], byte;
+  struct iovec vector = {&byte, 1};
+  for (;;) {
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control,
+                             .msg_controllen = sizeof control};
+    if (recvmsg(flooded[1], &message, MSG_DONTWAIT) < 0) return;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
+      int fds[64], count = (int)((part->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+      memcpy(fds, CMSG_DATA(part), (size_t)count * sizeof(int));
+      for (int i = 0; i < count; i++) close(fds[i]);
+    }
+  }
+}
+
+/* Sends descriptors that nobody receives, up to this process's limit of open files. */
+static void flood(int fd) {
+  union { char bytes[CMSG_SPACE(50 * sizeof(int))]; struct cmsghdr header; } control;
+  struct iovec vector = {"x", 1};
+  struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control,
+                           .msg_controllen = sizeof control};
+  control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(50 * sizeof(int)),
+                                    .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+  for (int i = 0; i < 50; i++) memcpy(CMSG_DATA(&control.header) + i * sizeof fd, &fd, sizeof fd);
+  while (sendmsg(flooded[0], &message, MSG_DONTWAIT) >= 0) {}
+  if (errno != ETOOMANYREFS) exit(3);
+}
+
+static void say_sent(cuda_ipc_hub *hub, int bell) {
+  cuda_ipc_error error = {0};
+  hub->sent = (struct text){hub->request, 0, sizeof hub->request};
+  add(&hub->sent, "late");
+  int status = send_request(hub, &bell, 1, now_us() + 100000, &error);
+  printf("[\"%s\",\"%s\"]\n", status == 0 ? "OK" : error.code, error.message);
+}
+
+static void say_sends(uid_t user) {
+  int sockets[2], bell = eventfd(0, EFD_CLOEXEC);
+  struct rlimit limit = {100, 100};
+  cuda_ipc_hub *hub = calloc(1, sizeof *hub);
+  strcpy(hub->path, "/hub.sock");
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || setresuid(user, user, user) != 0) exit(3);
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, flooded) != 0) exit(3);
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) != 0) exit(3);
+  hub->fd = sockets[0];
+  flood(bell);
+  say_sent(hub, bell);
+  while_resting = receive_flood;
+  say_sent(hub, bell);
+  for (int i = 0; i < 2; i++) close(sockets[i]), close(flooded[i]);
+  close(bell);
+  free(hub);
+}
+
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "json") == 0) parse_lines();
   else if (argc == 5 && strcmp(argv[1], "succeeds") == 0)
@@ -252,6 +313,7 @@ int main(int argc, char **argv) {
     for (int i = 3; i < argc; i++) say_state((uint32_t)atoi(argv[2]), (uint32_t)atoll(argv[i]));
   else if (argc == 5 && strcmp(argv[1], "takes") == 0)
     take_lines(atoll(argv[2]), (uint32_t)atoi(argv[3]), atoll(argv[4]));
+  else if (argc == 3 && strcmp(argv[1], "sends") == 0) say_sends((uid_t)atoi(argv[2]));
   else if (argc == 3 && strcmp(argv[1], "loans") == 0) say_loan(atoll(argv[2]));
   else if (argc > 2 && strcmp(argv[1], "paths") == 0)
     for (int i = 2; i < argc; i++) say_path(argv[i]);
