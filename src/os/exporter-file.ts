@@ -6,6 +6,7 @@
 import { readlinkSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
+import { isInMemory } from "./foreign-fd.js";
 import type { Access } from "./mapping.js";
 import { createMemoryFile, inspectMemoryFile } from "./memory-file.js";
 import { openFile } from "./open-file.js";
@@ -55,14 +56,17 @@ export function createExporterFile(
 export function openExporterFile(file: ExporterFile, access: Access, what: string): OwnedFd {
   refuseStrangeProcess(file, what);
   const path = `/proc/${file.pid}/fd/${file.fd}`;
-  // WHY first: opening something else than a memory file can have side effects.
   refuseOtherFile(path, file, what);
   return acquireIn((scope) => {
-    const fd = scope.own(
-      openFile(path, `memory-${access}`, `import ${what} of process ${file.pid}`),
-      (fd) => fd.close(),
-    );
-    refuseOtherFile(`/proc/self/fd/${fd.number}`, file, what);
+    const attempt = `import ${what} of process ${file.pid}`;
+    // WHY not opened at once: to open a FUSE file waits for its server. Its name proves nothing: a
+    // file of a mount that was taken away has a path that begins at the root of that mount.
+    const unopened = scope.own(openFile(path, "path", attempt), (it) => it.close());
+    const own = `/proc/self/fd/${unopened.number}`;
+    refuseOtherFile(own, file, what);
+    if (!isInMemory(unopened)) throw freed(file, what);
+    const fd = scope.own(openFile(own, `memory-${access}`, attempt), (it) => it.close());
+    unopened.close();
     const { byteLength, sizeSealed } = inspectMemoryFile(fd);
     if (byteLength !== file.byteLength || !sizeSealed) {
       const found = `its file has ${byteLength} bytes${sizeSealed ? "" : " and can be resized"}`;
@@ -98,7 +102,11 @@ function refuseStrangeProcess(file: ExporterFile, what: string): void {
 
 function refuseOtherFile(path: string, file: ExporterFile, what: string): void {
   if (linkTarget(path, what) === `/memfd:${fileName(file.kind, file.fileNumber)} (deleted)`) return;
-  throw new CudaIpcError("STALE_HANDLE", `Cannot import ${what}: process ${file.pid} has freed it`);
+  throw freed(file, what);
+}
+
+function freed({ pid }: ExporterFile, what: string): CudaIpcError {
+  return new CudaIpcError("STALE_HANDLE", `Cannot import ${what}: process ${pid} has freed it`);
 }
 
 function linkTarget(path: string, what: string): string | undefined {

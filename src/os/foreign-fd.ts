@@ -9,7 +9,7 @@ import { releaseAll } from "../base/scope.js";
 import { libc } from "../ffi/libc.js";
 import { statFile } from "./file-calls.js";
 import { addressOf } from "./host-memory.js";
-import { hasSeals } from "./memory-file.js";
+import { createMemoryFile, hasSeals } from "./memory-file.js";
 import { OwnedFd } from "./owned-fd.js";
 import { fromNodeError } from "./system-error.js";
 
@@ -33,6 +33,8 @@ const STATX_TYPE = 1n;
 const STATX_BYTES = 256;
 const MODE_AT = 28;
 const DEVICE_MAJOR_AT = 128;
+/** Of the file system: its major and its minor number. */
+const FILE_SYSTEM_AT = 136;
 const F_GETFL = 3;
 const O_PATH = 0o10000000;
 const S_IFMT = 0o170000;
@@ -158,20 +160,41 @@ function linkOf(fd: OwnedFd): string {
   }
 }
 
+let memoryFileSystem: bigint | undefined;
+
+/**
+ * True if it is a memory file, also of a descriptor that was opened as a path alone. WHY the file
+ * system: such a descriptor shows no seals. The kernel has all memory files in one, where nobody
+ * else can make files.
+ */
+export function isInMemory(fd: OwnedFd): boolean {
+  if (memoryFileSystem === undefined) {
+    using own = createMemoryFile("probe", 1);
+    memoryFileSystem = factsOf(own)?.getBigUint64(FILE_SYSTEM_AT, true);
+  }
+  const found = factsOf(fd)?.getBigUint64(FILE_SYSTEM_AT, true);
+  return found !== undefined && found === memoryFileSystem;
+}
+
 /** Returns zeros if the system refuses. */
 function typeOf(fd: OwnedFd): { readonly type: number; readonly major: number } {
+  const facts = factsOf(fd);
+  if (facts === undefined) return { type: 0, major: 0 };
+  return {
+    type: facts.getUint16(MODE_AT, true) & S_IFMT,
+    major: facts.getUint32(DEVICE_MAJOR_AT, true),
+  };
+}
+
+/** The result of statx, without asking a server. Undefined if the system refuses. */
+function factsOf(fd: OwnedFd): DataView | undefined {
   const facts = new Uint8Array(new ArrayBuffer(STATX_BYTES));
   // SAFETY: the empty path is the first zero byte of the result, which the kernel reads before it
   // writes.
   const at = addressOf(facts);
   const flags = BigInt(AT_EMPTY_PATH | AT_STATX_DONT_SYNC);
-  if (libc().kernel(STATX, BigInt(fd.number), at, flags, STATX_TYPE, at, 0n) < 0)
-    return { type: 0, major: 0 };
-  const view = new DataView(facts.buffer);
-  return {
-    type: view.getUint16(MODE_AT, true) & S_IFMT,
-    major: view.getUint32(DEVICE_MAJOR_AT, true),
-  };
+  const result = libc().kernel(STATX, BigInt(fd.number), at, flags, STATX_TYPE, at, 0n);
+  return result < 0 ? undefined : new DataView(facts.buffer);
 }
 
 let majors: ReadonlySet<number> | undefined;

@@ -11,8 +11,12 @@ import { OwnedFd } from "./owned-fd.js";
 import { ownUid } from "./runtime-folder.js";
 import { fromNodeError, systemError } from "./system-error.js";
 
+const O_PATH = 0o10000000;
+
 const FLAGS = {
   read: constants.O_RDONLY,
+  // Does not open the file: a FUSE file would ask its server, which may never answer.
+  path: O_PATH,
   "read-write": constants.O_RDWR,
   // WHY O_NONBLOCK: a lease of the owner on the file (F_SETLEASE) would block this call for 45 s.
   "memory-read": constants.O_RDONLY | constants.O_NONBLOCK,
