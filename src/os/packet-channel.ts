@@ -165,7 +165,7 @@ export class PacketChannel {
     releaseAll(done.map((fd) => () => fd.close()));
   }
 
-  /** @param sent why the first message of the queue waits; "sent" if it is one too many for a turn */
+  /** @param sent why the first message waits; "sent" if it is one too many for this turn */
   #await(sent: Sent): void {
     const isLimited = sent === "too many in flight";
     // The socket is writable all the same.
