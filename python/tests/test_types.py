@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
 import typing
 
@@ -66,6 +69,16 @@ hub.inspect("a")[0].kind == "arry"  # wrong
 hub.observe_channel("c").statistics().writer == "closing"  # wrong
 """
 
+#: The numbers of these lines.
+WRONG = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if "# wrong" in line}
+
+DTYPES_OF_NUMPY = """
+import numpy, cuda_ipc
+hub = cuda_ipc.connect("/hub.sock")
+hub.create("a", numpy.float32, 1)
+hub.create("a", numpy.dtype("float32"), numpy.zeros(3).shape)
+"""
+
 
 def test_a_type_checker_refuses_a_wrong_word(tmp_path, monkeypatch):
     api = pytest.importorskip("mypy.api")
@@ -77,8 +90,7 @@ def test_a_type_checker_refuses_a_wrong_word(tmp_path, monkeypatch):
     said, errors, _ = api.run([*options, "--ignore-missing-imports", str(program)])
     assert errors == ""
     refused = {int(line) for line in re.findall(r"program\.py:(\d+): error", said)}
-    lines = PROGRAM.splitlines()
-    assert refused == {number for number, line in enumerate(lines, 1) if "# wrong" in line}, said
+    assert refused == WRONG, said
 
 
 def test_types_have_the_words_that_calls_take():
@@ -91,15 +103,31 @@ def test_a_dtype_of_numpy_is_one(tmp_path, monkeypatch):
     api = pytest.importorskip("mypy.api")
     pytest.importorskip("numpy")
     program = tmp_path / "program.py"
-    program.write_text(
-        "import numpy, cuda_ipc\n"
-        'hub = cuda_ipc.connect("/hub.sock")\n'
-        'hub.create("a", numpy.float32, 1)\n'
-        'hub.create("a", numpy.dtype("float32"), numpy.zeros(3).shape)\n'
-    )
+    program.write_text(DTYPES_OF_NUMPY)
     monkeypatch.setenv("MYPYPATH", SOURCE)
     cache = f"--cache-dir={tmp_path / 'cache'}"
     said, errors, status = api.run(
         ["--strict", "--config-file=", cache, "--python-executable", sys.executable, str(program)]
     )
     assert (errors, status) == ("", 0), said
+
+
+def test_pyright_finds_the_same(tmp_path):
+    pytest.importorskip("pyright")
+    pytest.importorskip("numpy")
+    # Its first run fetches the program itself. It would also ask for a newer one at each run.
+    env = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    run = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
+    try:
+        subprocess.run([*run, "--version"], env=env, check=True, capture_output=True)
+    except subprocess.CalledProcessError as missing:
+        pytest.skip(f"pyright cannot be fetched: {missing.stderr.decode()[-200:]}")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "dtypes.py").write_text(DTYPES_OF_NUMPY)
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [SOURCE]}))
+    found = subprocess.run(
+        [*run, "--outputjson"], env=env, cwd=tmp_path, check=False, capture_output=True
+    )
+    said = json.loads(found.stdout)["generalDiagnostics"]
+    refused = {(os.path.basename(one["file"]), one["range"]["start"]["line"] + 1) for one in said}
+    assert refused == {("program.py", line) for line in WRONG}, said
