@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import os
 import pickle
@@ -58,6 +59,81 @@ def test_a_flag_is_true_or_false(hub):
     refused(TypeError, f"wait {says}", lambda: hub.open_timeline("f", wait="no", timeout=LIMIT))
     refused(TypeError, f"lossy {says}", lambda: hub.open_channel("f", lossy="no", timeout=LIMIT))
     assert hub.list() == []
+
+
+CREATES = {
+    "create": lambda hub, **options: hub.create("o", *ONE, **options),
+    "create_bundle": lambda hub, **options: hub.create_bundle("o", {"a": ONE}, **options),
+    "create_channel": lambda hub, **options: hub.create_channel("o", *ONE, **options),
+    "put": lambda hub, **options: hub.put("o", b"1", **options),
+    "share": lambda hub, **options: hub.share("o", numpy.ones(1), **options),
+    "create_timeline": lambda hub, **options: hub.create_timeline("o", **options),
+    "serve": lambda hub, **options: hub.serve("o", lambda *_: None, request=ONE, **options),
+    "connect_service": lambda hub, **options: hub.connect_service("o", **options),
+}
+
+
+@pytest.mark.parametrize("name", CREATES)
+def test_options_of_new_objects_are_checked_at_the_call(hub, name):
+    such = 'sharing must be such as {"with": "group"}, not '
+    keys = "sharing has no option 'wiht'; it has with, access and machines"
+    for value, kind, message in (
+        ("all", TypeError, such + "'all'"),
+        ({}, TypeError, such + "{}"),
+        ({"access": "read"}, TypeError, such + "{'access': 'read'}"),
+        ({"wiht": "all"}, TypeError, keys),
+        ({"with": "al"}, ValueError, "sharing with must be one of private, group, all, not 'al'"),
+        ({"with": "all", "machines": 1}, TypeError, "machines must be True or False, not 1"),
+        ({"with": "all", "access": 1}, ValueError, "access must be one of read, read-write, not 1"),
+    ):
+        refused(kind, message, lambda value=value: CREATES[name](hub, sharing=value))
+    for option, kind, message in (
+        ("replace", ValueError, 'replace must be True, False or "any", not '),
+        ("preallocate", TypeError, "preallocate must be True or False, not "),
+    ):
+        if "service" in name or name == "serve":
+            message = f'{name}() has no argument "{option}"'
+            refused(TypeError, message, lambda option=option: CREATES[name](hub, **{option: True}))
+        elif name != "create_timeline" or option == "replace":
+            for value in (None, 1, "yes", []):
+                words, given = f"{message}{value!r}", {option: value}
+                refused(kind, words, lambda given=given: CREATES[name](hub, **given))
+    assert hub.list() == []
+
+
+def test_forms_for_asyncio_refuse_what_their_calls_refuse_and_hold_nothing(hub):
+    async def main():
+        with (
+            hub.create_channel("forms", *ONE, slots=1) as writer,
+            hub.open_channel("forms") as reader,
+            hub.create("forms:array", *ONE) as array,
+        ):
+            slot = writer.loan()
+            for given, kind, message in (
+                ({"shape": -1}, ValueError, "shape must be integers from 0 up, not (-1,)"),
+                ({"shape": "a"}, TypeError, "shape must be integers, not 'a'"),
+                ({"byte_length": "1"}, TypeError, "byte_length must be an integer, not '1'"),
+                ({"byte_length": True}, TypeError, "byte_length must be an integer, not True"),
+                ({"byte_length": -1}, ValueError, "byte_length -1 is no whole number of uint8"),
+                ({"byte_length": 1, "shape": 1}, TypeError, "either a shape or a byte_length"),
+                ({"meta": {1}}, TypeError, "meta (if not bytes) must be a value that JSON can"),
+                ({"stream": "s"}, TypeError, "stream must be a stream of PyTorch, CuPy or"),
+            ):
+                with pytest.raises(kind, match=re.escape(message)):
+                    await slot.commit_async(**given)
+            assert await slot.commit_async() == 0
+            message = reader.next(LIMIT)
+            with pytest.raises(TypeError, match="stream must be a stream of PyTorch, CuPy or"):
+                await message.release_async(stream=b"1")
+            assert not message.closed
+            await message.release_async()
+            writer.send(b"2", timeout=LIMIT)
+            with pytest.raises(TypeError, match="encode\\(\\) makes bytes of it"):
+                await array.write_async("abc")
+            with pytest.raises(ValueError, match="2 bytes for an array of 1 bytes"):
+                await array.write_async(b"12")
+
+    asyncio.run(main())
 
 
 def test_what_is_no_data_says_what_makes_data_of_it(hub, tmp_path):

@@ -11,6 +11,7 @@ from .._protocol import DEFAULT_MS_SERVICE_CLAIM
 from ..errors import coded
 from ..shared import REQUEST_S
 from .channels import HubChannels
+from .sharing import checked_sharing
 
 if TYPE_CHECKING:
     from .._service.client import ServiceClient
@@ -166,6 +167,7 @@ class HubServices(HubChannels):
         if machine not in ("here", "any"):
             raise ValueError(f'machine must be "here" or "any", not {machine!r}')
         where = None if device is None else device_name(device)
+        checked_sharing(sharing)  # its first use comes with the first worker
         plan = client_plan(policy, retries_max, workers_max, where, sharing, stream, workers)
         client = ServiceClient(self, name, plan, machine)  # type: ignore[arg-type]
         self._services.add(client)
