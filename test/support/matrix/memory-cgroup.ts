@@ -39,6 +39,11 @@ export class MemoryCgroup {
     writeFileSync(join(this.#path, "cgroup.procs"), String(pid));
   }
 
+  /** A command that runs another one in it. */
+  within(): readonly string[] {
+    return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', join(this.#path, "cgroup.procs")];
+  }
+
   /** Waits until its processes have ended, and removes it. */
   async [Symbol.asyncDispose](): Promise<void> {
     await until(
