@@ -148,6 +148,7 @@ export class HubService {
       this.#store.store(PASSED_LISTENER, [own.listener.fd]);
     else if (this.ownsSocket) this.#store.store(LISTENER, [own.listener.fd]);
     this.#store.dropInherited();
+    this.#received.closeProcesses();
     if (this.#manager !== undefined) this.#store.begin(this.#manager);
     this.#keeper?.begin(socketPath);
   }

@@ -86,6 +86,16 @@ export class Received {
     return pidfd;
   }
 
+  /**
+   * Closes the pidfds that nobody took. Their sessions had ended, and the earlier hub was killed
+   * before its keeper dropped them.
+   */
+  closeProcesses(): void {
+    const fds = [...this.#processes.values()];
+    this.#processes.clear();
+    releaseAll(fds.map((fd) => () => fd.close()));
+  }
+
   close(): void {
     const fds = [...this.memory.values()].flat();
     const all = [...fds, ...this.#processes.values(), ...this.#others.values()];

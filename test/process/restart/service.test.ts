@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
+import { openPidfd } from "../../../src/os/process-watch.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -153,6 +154,21 @@ describe("a hub that a service manager runs", () => {
     three?.close();
     await other.close();
     await hub.close().catch(() => {});
+  });
+
+  it("closes the pidfd of a session that had ended before the manager heard of it", async () => {
+    await using rig = new ServiceRig();
+    const { systemd } = rig;
+    const pidfd = openPidfd(process.pid);
+    assert.ok(pidfd !== undefined);
+    systemd.stored.push({ name: "p3g", fd: pidfd });
+    await systemd.start();
+    const folder = `/proc/${systemd.pid}/fdinfo`;
+    const found = readdirSync(folder).filter((fd) =>
+      readFileSync(`${folder}/${fd}`, "utf8").includes(`Pid:\t${process.pid}\n`),
+    );
+    assert.deepEqual(found, []);
+    await until("the manager closes it", () => systemd.stored.every(({ name }) => name !== "p3g"));
   });
 
   it("listens on the passed socket, serves clients there, and leaves its file", async () => {
