@@ -1,4 +1,4 @@
-/** Channels of another user, whose words may never stand still. Reads of them end in time. */
+/** Channels of another user, who never stops changing their words. Reads of them end in time. */
 import { restlessChannels } from "../../test/support/attack.js";
 import type { Visit } from "./visit.js";
 

@@ -24,7 +24,7 @@ import { channelOf } from "../../../support/messages.js";
 import { fillBell } from "../../../support/waiting-fds.js";
 import { type Attack, lasting, own, type Step, socketPath, Wire } from "./attack-wire.js";
 
-/** So long it changes words without a look at anything else. */
+/** It changes words for this long without a turn of its event loop. */
 const BURST_MS = 20;
 const OFFERS = 4;
 const META_BYTES = 1100;
@@ -39,7 +39,7 @@ function createRing(wire: Wire, name: string, fds: readonly OwnedFd[]): number |
   return wire.share(fields, fds);
 }
 
-/** A channel of drop-oldest for all, whose words never stand still. */
+/** A `drop-oldest` channel for all, whose words it never stops changing. */
 function restless(): Step {
   const fds = channelFiles(content);
   const bytes = controlByteLength(content);

@@ -19,7 +19,7 @@ const F_ADD_SEALS = 1033;
 const F_OFD_SETLK = 37;
 const LOCK_EX_NB = 6;
 const ALL_SIZE_SEALS = 7;
-/** So many mappings of one page make a hole in it take some milliseconds. */
+/** With this many mappings of a page, a hole in it takes some milliseconds. */
 const MAPPINGS = 2000;
 
 /** Ends timelines, and punches holes into their file while the hub writes the ends. */
