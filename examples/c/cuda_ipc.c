@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@
 #define LOOKS_AT_SLOT 32  /* how often a reader looks at its slot before it looks at the channel */
 #define ROW_ALIGNMENT 256
 #define TAKEN_AT_A_TIME (16 << 20)
+#define HUGETLBFS 0x958458f6 /* of statfs */
 
 /* ---- errors and time ---- */
 
@@ -212,33 +214,71 @@ static bool parse_value(struct json *json) {
   return true;
 }
 
+/* Neither longer than it must be, nor half of a surrogate pair, nor past U+10FFFF. */
+static bool is_utf8(const unsigned char *at, const unsigned char *end) {
+  while (at < end) {
+    unsigned c = *at++;
+    if (c < 0x80) continue;
+    int more = c < 0xc2 ? -1 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : c < 0xf5 ? 3 : -1;
+    unsigned least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    unsigned most = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    if (more < 0 || end - at < more) return false;
+    for (; more > 0; more--, at++, least = 0x80, most = 0xbf)
+      if (*at < least || *at > most) return false;
+  }
+  return true;
+}
+
 /* The text must stay as long as the result is used. */
 static bool parse_json(struct json *json, const char *text, int length) {
   struct token *tokens = json->tokens;
   int room = json->room;
   *json = (struct json){.text = text, .length = length, .tokens = tokens, .room = room};
+  if (!is_utf8((const unsigned char *)text, (const unsigned char *)text + length)) return false;
   if (!parse_value(json)) return false;
   skip_space(json);
   return json->at == json->length;
 }
 
+static size_t copy_string(const struct json *json, int at, char *to, size_t room);
+
+static bool is_type(const struct json *json, int at, const char *types) {
+  return at >= 0 && is_one_of(json->tokens[at].type, types);
+}
+
 static bool is_text(const struct json *json, int at, const char *text) {
   if (at < 0) return false;
   const struct token *token = &json->tokens[at];
-  int length = (int)strlen(text);
-  return token->type == '"' && token->end - token->start - 2 == length &&
-         memcmp(json->text + token->start + 1, text, (size_t)length) == 0;
+  const char *found = json->text + token->start + 1;
+  size_t length = strlen(text), there = (size_t)(token->end - token->start - 2);
+  if (token->type != '"') return false;
+  if (there == length && memcmp(found, text, length) == 0) return true;
+  char plain[64];
+  return memchr(found, '\\', there) != NULL &&
+         copy_string(json, at, plain, sizeof plain) == length && memcmp(plain, text, length) == 0;
 }
 
-/* The value of a member, or -1. Also -1 if `at` is, or is no object. */
+/* The value of a member, the last one of this name, or -1. Also -1 if `at` is, or is no object. */
 static int member(const struct json *json, int at, const char *name) {
   if (at < 0 || json->tokens[at].type != '{') return -1;
-  int key = at + 1;
+  int key = at + 1, found = -1;
   for (int i = 0; i < json->tokens[at].count; i++) {
-    if (is_text(json, key, name)) return key + 1;
+    if (is_text(json, key, name)) found = key + 1;
     key = json->tokens[key + 1].next;
   }
-  return -1;
+  return found;
+}
+
+/* Whether it is an object with none but these members. */
+#define HAS_ONLY(json, at, ...) has_only(json, at, (const char *const[]){__VA_ARGS__, NULL})
+static bool has_only(const struct json *json, int at, const char *const *names) {
+  if (!is_type(json, at, "{")) return false;
+  for (int i = 0, key = at + 1; i < json->tokens[at].count; i++, key = json->tokens[key + 1].next) {
+    int n = 0;
+    while (names[n] != NULL && !is_text(json, key, names[n])) n++;
+    if (names[n] == NULL) return false;
+  }
+  return true;
 }
 
 static bool is_true(const struct json *json, int at) {
@@ -247,16 +287,20 @@ static bool is_true(const struct json *json, int at) {
 
 /* False if it is no integer in this range. */
 static bool integer(const struct json *json, int at, int64_t low, int64_t high, int64_t *value) {
-  char digits[24], *end;
-  if (at < 0) return false;
-  const struct token *token = &json->tokens[at];
-  size_t length = (size_t)(token->end - token->start);
-  if (!is_one_of(token->type, "-0123456789") || length >= sizeof digits) return false;
-  memcpy(digits, json->text + token->start, length);
+  char digits[64], *end;
+  if (!is_type(json, at, "-0123456789")) return false;
+  size_t length = (size_t)(json->tokens[at].end - json->tokens[at].start);
+  if (length >= sizeof digits) return false;
+  memcpy(digits, json->text + json->tokens[at].start, length);
   digits[length] = 0;
   errno = 0;
   *value = strtoll(digits, &end, 10);
-  return *end == 0 && errno == 0 && *value >= low && *value <= high;
+  if (*end == 0) return errno == 0 && *value >= low && *value <= high;
+  /* 2.0 and 20e-1 are 2. */
+  double number = strtod(digits, &end);
+  if (*end != 0 || number < (double)low || number > (double)high) return false;
+  *value = (int64_t)number;
+  return (double)*value == number;
 }
 
 static unsigned hex4(const char *at) {
@@ -371,6 +415,7 @@ static void add_string(struct text *text, const char *string) {
 struct cuda_ipc_hub {
   int fd;
   int64_t last_id, timeout_ms;
+  int64_t late;   /* requests that were given up and are still to be answered */
   int receive_ms; /* SO_RCVTIMEO of the socket; 0 is none */
   bool gone;
   /* The latest answer: `result` is a token of `json`. */
@@ -403,6 +448,14 @@ static int hub_gone(cuda_ipc_hub *hub, cuda_ipc_error *error) {
   hub->gone = true;
   return fail(error, "HUB_GONE", "The connection to the hub at %s has ended. Connect again",
               hub->path);
+}
+
+/* After what no hub says, nothing that it says is to be trusted. */
+static int end_with(cuda_ipc_hub *hub, const char *code, cuda_ipc_error *error) {
+  close_received(hub);
+  hub->gone = true;
+  return fail(error, code, "The hub at %s sent %s", hub->path,
+              strcmp(code, "MESSAGE_TOO_LARGE") == 0 ? "too long a packet" : "what is no reply");
 }
 
 /* True once the hub has hung up. It is then the end of each wait, because nobody else wakes us. */
@@ -498,12 +551,10 @@ static int receive_packet(cuda_ipc_hub *hub, int64_t deadline, bool *damaged,
       hub->fd_count += (int)count;
     }
     *damaged = (message.msg_flags & MSG_CTRUNC) != 0;
-    if ((message.msg_flags & MSG_TRUNC) == 0 &&
-        parse_json(&hub->json, hub->received, (int)length))
-      return 1;
-    close_received(hub);
-    hub->gone = true;
-    return fail(error, "INVALID_MESSAGE", "The hub at %s sent what is no reply", hub->path);
+    if ((message.msg_flags & MSG_TRUNC) != 0 || length > CUDA_IPC_MESSAGE_BYTES_MAX)
+      return end_with(hub, "MESSAGE_TOO_LARGE", error);
+    if (parse_json(&hub->json, hub->received, (int)length)) return 1;
+    return end_with(hub, "INVALID_MESSAGE", error);
   }
 }
 
@@ -514,7 +565,19 @@ static void begin_release(cuda_ipc_hub *hub, int64_t lease) {
 /* Gives back what nobody uses. The answer to it is dropped, as any late one. */
 static void give_up_lease(cuda_ipc_hub *hub, int64_t lease) {
   begin_release(hub, lease);
-  send_request(hub, NULL, 0, deadline_in(hub->timeout_ms), NULL);
+  if (send_request(hub, NULL, 0, deadline_in(hub->timeout_ms), NULL) == 0) hub->late++;
+}
+
+/* The error of the latest answer. A code that is unknown here is SYSTEM_ERROR. */
+static void read_error(const struct json *json, int told, cuda_ipc_error *error) {
+  static const char *const codes[] = {CUDA_IPC_ERROR_CODES};
+  int code = member(json, told, "code");
+  const char *known = "SYSTEM_ERROR";
+  if (error == NULL) return;
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (is_text(json, code, codes[i])) known = codes[i];
+  fail(error, known, "%s", "");
+  copy_string(json, member(json, told, "message"), error->message, sizeof error->message);
 }
 
 /* A lease that is kept because the name of an older object may have passed to its object. */
@@ -556,23 +619,28 @@ static int await_reply(cuda_ipc_hub *hub, int64_t wanted, int64_t deadline,
     int received = receive_packet(hub, deadline, &damaged, error);
     if (received <= 0) return received;
     struct json *json = &hub->json;
-    if (!integer(json, member(json, 0, "v"), 0, INTEGER_MAX, &version) ||
-        !integer(json, member(json, 0, "id"), 0, INTEGER_MAX, &id)) {
+    int v = member(json, 0, "v");
+    if (!is_type(json, v, "-0123456789")) return end_with(hub, "INVALID_MESSAGE", error);
+    if (!integer(json, v, CUDA_IPC_PROTOCOL_VERSION, CUDA_IPC_PROTOCOL_VERSION, &version)) {
       close_received(hub);
       hub->gone = true;
-      return fail(error, "INVALID_MESSAGE", "The hub at %s sent what is no reply", hub->path);
-    }
-    if (version != CUDA_IPC_PROTOCOL_VERSION) {
-      close_received(hub);
-      hub->gone = true;
-      return fail(error, "PROTOCOL_MISMATCH", "The hub at %s speaks version %lld, this client %d",
-                  hub->path, (long long)version, CUDA_IPC_PROTOCOL_VERSION);
+      return fail(error, "PROTOCOL_MISMATCH", "The hub at %s speaks version %.*s, this client %d",
+                  hub->path, json->tokens[v].end - json->tokens[v].start,
+                  json->text + json->tokens[v].start, CUDA_IPC_PROTOCOL_VERSION);
     }
     bool ok = is_true(json, member(json, 0, "ok"));
+    int told = member(json, 0, "error");
     hub->result = member(json, 0, "result");
+    if (!integer(json, member(json, 0, "id"), ok ? 1 : 0, INTEGER_MAX, &id) ||
+        !is_type(json, member(json, 0, "ok"), "tf") || (ok && hub->result < 0) ||
+        (!ok && (!is_type(json, member(json, told, "code"), "\"") ||
+                 !is_type(json, member(json, told, "message"), "\""))) ||
+        (id != wanted && id != 0 && (id > hub->last_id || hub->late == 0)))
+      return end_with(hub, "INVALID_MESSAGE", error);
     bool grants = ok && integer(json, member(json, hub->result, "lease"), 1, INTEGER_MAX, &lease);
     if (id != wanted && id != 0) {
       /* The late answer to a request that was given up. */
+      hub->late--;
       close_received(hub);
       if (grants) give_up_lease(hub, lease);
       else settle_kept(hub, id, ok);
@@ -584,13 +652,9 @@ static int await_reply(cuda_ipc_hub *hub, int64_t wanted, int64_t deadline,
       return fail(error, "TOO_MANY_FDS", "The descriptors of an answer were lost. Too many files "
                                          "are open in this process");
     }
-    if (ok && hub->result >= 0) return 1;
+    if (ok) return 1;
     close_received(hub);
-    if (error != NULL) {
-      int told = member(json, 0, "error");
-      copy_string(json, member(json, told, "code"), error->code, sizeof error->code);
-      copy_string(json, member(json, told, "message"), error->message, sizeof error->message);
-    }
+    read_error(json, told, error);
     if (id == 0) hub->gone = true;
     return -1;
   }
@@ -603,8 +667,9 @@ static int exchange(cuda_ipc_hub *hub, const int *fds, int fd_count, int64_t dea
   if (hub->gone) return hub_gone(hub, error);
   if (send_request(hub, fds, fd_count, deadline, error) != 0) return -1;
   int answered = await_reply(hub, id, deadline, error);
-  if (answered > 0) return 0;
-  return answered < 0 ? -1 : fail(error, "TIMEOUT", "The hub at %s did not answer", hub->path);
+  if (answered != 0) return answered < 0 ? -1 : 0;
+  hub->late++;
+  return fail(error, "TIMEOUT", "The hub at %s did not answer", hub->path);
 }
 
 /* As `exchange`, for requests that bring no descriptors. */
@@ -823,6 +888,7 @@ cuda_ipc_hub *cuda_ipc_connect(const char *socket_path, const char *program, int
       hub->receive_ms = 0;
       hub->gone = false;
       hub->json.count = 0;
+      hub->late = 0;
       begin(hub, "hello");
       add(&hub->sent, ",\"client\":{\"version\":\"C\",\"program\":");
       char shown[129];
@@ -830,8 +896,12 @@ cuda_ipc_hub *cuda_ipc_connect(const char *socket_path, const char *program, int
       add_string(&hub->sent, shown);
       add(&hub->sent, "}}");
       if (exchange(hub, NULL, 0, deadline, &found) == 0) {
+        int64_t session;
         close_received(hub);
-        return hub;
+        if (integer(&hub->json, member(&hub->json, hub->result, "session"), 1, INTEGER_MAX,
+                    &session))
+          return hub;
+        fail(&found, "INVALID_MESSAGE", "The hub at %s answered without a session", hub->path);
       }
       close(hub->fd);
       /* It hung up without a word: it had no room, or has just ended. */
@@ -995,16 +1065,43 @@ static int copy_in(const struct memory *memory, void *cpu, uint64_t device, cons
   return status == 0 ? 0 : fail_cuda(error, "cuMemcpyHtoD", status);
 }
 
+/* Whether it is a memory file with these seals, in which no page is missing or too many: a resize,
+ * or a hole in huge pages, would end this process. The seals first: for them the kernel asks
+ * nobody. */
+static bool is_memory_file(int fd, int seals, struct stat *facts) {
+  struct statfs system;
+  int found = fcntl(fd, F_GET_SEALS);
+  return found >= 0 && (found & seals) == seals && fstatfs(fd, &system) == 0 &&
+         (uint32_t)system.f_type != HUGETLBFS && fstat(fd, facts) == 0 &&
+         facts->st_blocks * 512 <= (facts->st_size + facts->st_blksize - 1) / facts->st_blksize *
+                                      facts->st_blksize;
+}
+
+static bool is_bell(int fd) {
+  char link[40], target[32];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(link, target, sizeof target);
+  return length == 20 && memcmp(target, "anon_inode:[eventfd]", 20) == 0;
+}
+
+static int fail_bell(const char *name, cuda_ipc_error *error) {
+  return fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": a bell is no eventfd", name);
+}
+
 /* Maps a memory file of at least (or exactly) so many bytes. */
 static int map_file(struct memory *memory, int fd, int64_t bytes, bool exactly, bool read_only,
                     const char *name, cuda_ipc_error *error) {
   struct stat facts;
-  if (fstat(fd, &facts) != 0) return fail_errno(error, "open", name);
-  if (!S_ISREG(facts.st_mode) || facts.st_size < bytes || (exactly && facts.st_size != bytes))
+  if (!is_memory_file(fd, F_SEAL_SHRINK | F_SEAL_GROW, &facts))
+    return fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its memory is no memory file that "
+                "is sealed against resizing", name);
+  if (facts.st_size < bytes || (exactly && facts.st_size != bytes))
     return fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its memory has %lld bytes, "
                 "wanted %lld", name, (long long)facts.st_size, (long long)bytes);
   void *mapped = mmap(NULL, (size_t)bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE,
                       MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED && !read_only && (errno == EACCES || errno == EPERM))
+    return fail(error, "READ_ONLY", "Cannot write \"%s\": its memory came for reading", name);
   if (mapped == MAP_FAILED) return fail_errno(error, "map", name);
   *memory = (struct memory){.cpu = mapped, .bytes = (size_t)bytes};
   return 0;
@@ -1212,19 +1309,33 @@ static int set_layout(cuda_ipc_array *array, const char *name, const char *dtype
               "or it is too large", name);
 }
 
+/* The dtype of a layout: its number, -1 if it is unknown here, or -2 if it is no text. */
+static int read_dtype(const struct json *json, int at) {
+  int dtype = member(json, at, "dtype");
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+    if (is_text(json, dtype, dtypes[i].name)) return (int)i;
+  return is_type(json, dtype, "\"") ? -1 : -2;
+}
+
+static int fail_layout(const struct json *json, int at, const char *name, cuda_ipc_error *error) {
+  bool is_unknown = read_dtype(json, at) == -1;
+  return fail(error, is_unknown ? "UNSUPPORTED_DTYPE" : "INVALID_DESCRIPTOR", "Cannot open \"%s\": %s",
+              name, is_unknown ? "it has an unknown dtype" : "its elements leave its memory");
+}
+
 /* "What to check": each element lies in the first byte_length bytes. */
 static bool read_layout(const struct json *json, int at, int64_t byte_length,
                         cuda_ipc_array *array, int64_t *offset) {
   cuda_ipc_layout *layout = &array->layout;
   int shape = member(json, at, "shape"), strides = member(json, at, "strides");
-  copy_string(json, member(json, at, "dtype"), layout->dtype, sizeof layout->dtype);
-  int dtype = find_dtype(layout->dtype);
+  int dtype = read_dtype(json, at);
   if (dtype < 0 || shape < 0 || strides < 0 || json->tokens[shape].type != '[' ||
       json->tokens[strides].type != '[' || json->tokens[shape].count > CUDA_IPC_DIMENSIONS_MAX ||
       json->tokens[strides].count != json->tokens[shape].count ||
       !integer(json, member(json, at, "byteOffset"), 0, byte_length, offset) ||
       *offset % dtypes[dtype].alignment != 0)
     return false;
+  strcpy(layout->dtype, dtypes[dtype].name);
   layout->rank = json->tokens[shape].count;
   array->item_bytes = dtypes[dtype].bytes;
   array->element_count = 1;
@@ -1240,6 +1351,8 @@ static bool read_layout(const struct json *json, int at, int64_t byte_length,
   }
   int64_t low = 0, high = 1, count = 1, packed = 1, reach;
   array->contiguous = true;
+  for (int axis = 0; is_empty && axis < layout->rank; axis++)
+    if (layout->shape[axis] != 0 && !multiply(count, layout->shape[axis], &count)) return false;
   if (is_empty) return array->element_count = 0, true;
   for (int axis = layout->rank - 1; axis >= 0; axis--) {
     int64_t length = layout->shape[axis], stride = layout->strides[axis];
@@ -1382,6 +1495,7 @@ static int open_object(cuda_ipc_hub *hub, const char *name, cuda_ipc_access acce
   int answered = await_reply(hub, id, deadline, error);
   if (answered > 0) return read_lease(hub, name, lease, error);
   if (answered < 0) return -1;
+  hub->late++;
   /* The answer to the open comes before that to `cancel`, and is dropped as any late one. */
   char found[1100] = "";
   add(begin(hub, "cancel"), ",\"request\":%lld,\"explain\":true}", (long long)id);
@@ -1393,20 +1507,57 @@ static int open_object(cuda_ipc_hub *hub, const char *name, cuda_ipc_access acce
               (long long)timeout_ms, *found == 0 ? "the hub did not say why" : found, hub->path);
 }
 
+static const char *const kinds[] = {"array", "bundle", "timeline", "channel"};
+
+static int find_text(const struct json *json, int at, const char *const *texts, int count) {
+  for (int i = 0; i < count; i++) if (is_text(json, at, texts[i])) return i;
+  return -1;
+}
+
+/* Copies the name of an object. False if it is none. */
+static bool read_name(const struct json *json, int at, char name[CUDA_IPC_NAME_BYTES_MAX + 1]) {
+  size_t length = copy_string(json, at, name, CUDA_IPC_NAME_BYTES_MAX + 1);
+  const char *set = ".-:0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  return length > 0 && strspn(name, set) == length && strspn(name, ".-:") == 0 &&
+         json->tokens[at].end - json->tokens[at].start - 2 <= CUDA_IPC_NAME_BYTES_MAX;
+}
+
+static bool is_device(const struct json *json, int at, bool is_gpu, const char *uuid) {
+  if (!is_gpu) return HAS_ONLY(json, at, "kind") && is_text(json, member(json, at, "kind"), "host");
+  return HAS_ONLY(json, at, "kind", "uuid") && strlen(uuid) == 40 &&
+         (memcmp(uuid, "GPU-", 4) == 0 || memcmp(uuid, "MIG-", 4) == 0) &&
+         strspn(uuid + 4, "0123456789abcdef-") == 36;
+}
+
+/* Of a copy that a bridge made. */
+static bool is_origin(const struct json *json, int at) {
+  char machine[CUDA_IPC_NAME_BYTES_MAX + 1];
+  int64_t object;
+  return HAS_ONLY(json, at, "machine", "object") &&
+         read_name(json, member(json, at, "machine"), machine) &&
+         integer(json, member(json, at, "object"), 1, INTEGER_MAX, &object);
+}
+
 /* Reads the memory of a descriptor, and gives the token of its content, or -1. */
 static int read_location(const struct json *json, int at, struct location *location) {
   int64_t version;
   int device = member(json, at, "device"), mechanism = member(json, at, "mechanism");
   location->gpu = is_text(json, member(json, device, "kind"), "cuda");
   copy_string(json, member(json, device, "uuid"), location->uuid, sizeof location->uuid);
-  if (!integer(json, member(json, at, "version"), 1, 1, &version) ||
+  int origin = member(json, at, "replicaOf"), content = member(json, at, "content");
+  if (!HAS_ONLY(json, at, "version", "device", "mechanism", "byteLength", "allocationByteLength",
+                "content", "replicaOf") ||
+      !is_device(json, device, location->gpu, location->uuid) ||
+      (origin >= 0 && !is_origin(json, origin)) ||
+      find_text(json, member(json, content, "kind"), kinds, 4) < 0 ||
+      !integer(json, member(json, at, "version"), 1, 1, &version) ||
       !integer(json, member(json, at, "allocationByteLength"), 1, INTEGER_MAX,
           &location->allocation) ||
       !integer(json, member(json, at, "byteLength"), 0, location->allocation,
           &location->byte_length) ||
       !is_text(json, mechanism, location->gpu ? "vmm" : "memfd"))
     return -1;
-  return member(json, at, "content");
+  return content;
 }
 
 /* Of the latest answer: the content, if it is of this kind, with so many descriptors. */
@@ -1423,10 +1574,11 @@ static int read_content(cuda_ipc_hub *hub, const char *name, const char *kind, i
   if (is_text(json, member(json, descriptor, "mechanism"), "legacy"))
     return fail(error, "UNSUPPORTED", "Cannot open \"%s\": this client does not open legacy "
                 "memory", name);
-  if (strcmp(found, kind) != 0)
+  bool is_whole = read_location(json, descriptor, location) >= 0;
+  if (is_whole && strcmp(found, kind) != 0)
     return fail(error, "WRONG_KIND", "Cannot open \"%s\": it is of the kind %s, wanted %s", name,
                 found, kind);
-  if (read_location(json, descriptor, location) >= 0 && hub->fd_count == fd_count) return content;
+  if (is_whole && hub->fd_count == fd_count) return content;
   return fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its descriptor contradicts itself",
               name);
 }
@@ -1504,11 +1656,12 @@ cuda_ipc_array *cuda_ipc_open(cuda_ipc_hub *hub, const char *name, cuda_ipc_acce
     return free_array(array), NULL;
   array->read_only = access == CUDA_IPC_READ;
   int content = read_content(hub, name, "array", 1, &location, error), status = -1;
+  int layout = member(&hub->json, content, "array");
   if (content < 0) status = -1;
-  else if (!read_layout(&hub->json, member(&hub->json, content, "array"), location.byte_length,
-      array,
-                        &offset))
-    fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its elements leave its memory", name);
+  else if (!HAS_ONLY(&hub->json, content, "kind", "array") ||
+           !HAS_ONLY(&hub->json, layout, "dtype", "shape", "strides", "byteOffset") ||
+           !read_layout(&hub->json, layout, location.byte_length, array, &offset))
+    fail_layout(&hub->json, layout, name, error);
   else status = map_location(&array->lease->memory, &location, hub->fds[0], array->read_only, name,
       error);
   close_received(hub);
@@ -1560,15 +1713,16 @@ static bool read_entry(const struct json *json, int at, cuda_ipc_entry *entry) {
   int descriptor = member(json, at, "descriptor");
   struct location location = {.gpu = false};
   *entry = (cuda_ipc_entry){.published = is_true(json, member(json, at, "published"))};
-  copy_string(json, member(json, at, "name"), entry->name, sizeof entry->name);
-  copy_string(json, member(json, member(json, descriptor, "content"), "kind"), entry->kind,
-              sizeof entry->kind);
-  copy_string(json, member(json, member(json, descriptor, "device"), "uuid"), location.uuid,
-              sizeof location.uuid);
-  snprintf(entry->device, sizeof entry->device, "%s", *location.uuid == 0 ? "host" : location.uuid);
-  if (!integer(json, member(json, at, "ownerPid"), 0, INTEGER_MAX, &entry->owner_pid))
-    entry->owner_pid = 0;
-  return *entry->name != 0 &&
+  int kind = find_text(json, member(json, member(json, descriptor, "content"), "kind"), kinds, 4);
+  int device = member(json, descriptor, "device"), owner = member(json, at, "ownerPid");
+  bool is_gpu = is_text(json, member(json, device, "kind"), "cuda");
+  copy_string(json, member(json, device, "uuid"), location.uuid, sizeof location.uuid);
+  snprintf(entry->device, sizeof entry->device, "%s", is_gpu ? location.uuid : "host");
+  if (kind >= 0) strcpy(entry->kind, kinds[kind]);
+  return kind >= 0 && is_device(json, device, is_gpu, location.uuid) &&
+         read_name(json, member(json, at, "name"), entry->name) &&
+         is_type(json, member(json, at, "published"), "tf") &&
+         (is_type(json, owner, "n") || integer(json, owner, 0, INTEGER_MAX, &entry->owner_pid)) &&
          integer(json, member(json, at, "leases"), 0, INTEGER_MAX, &entry->leases) &&
          integer(json, member(json, descriptor, "byteLength"), 0, INTEGER_MAX, &entry->byte_length);
 }
@@ -1577,29 +1731,30 @@ int cuda_ipc_list(cuda_ipc_hub *hub, bool (*each)(void *context, const cuda_ipc_
                   void *context, cuda_ipc_error *error) {
   /* A copy of the page, because `each` may ask the hub something. */
   cuda_ipc_entry *page = NULL;
-  char after[CUDA_IPC_NAME_BYTES_MAX + 8] = "";
+  char after[CUDA_IPC_NAME_BYTES_MAX + 1] = "";
   for (bool goes_on = true; goes_on;) {
-    char next[sizeof after];
+    char next[sizeof after] = "";
     begin(hub, "list");
     if (*after != 0) add(&hub->sent, ",\"after\":"), add_string(&hub->sent, after);
     add(&hub->sent, "}");
     if (request(hub, error) != 0) return free(page), -1;
     const struct json *json = &hub->json;
-    int objects = member(json, hub->result, "objects");
-    int count = objects < 0 || json->tokens[objects].type != '[' ? 0 : json->tokens[objects].count;
+    int objects = member(json, hub->result, "objects"), next_at = member(json, hub->result, "next");
+    if (!is_type(json, objects, "[") || !is_type(json, next_at, "n\""))
+      return free(page), fail(error, "INVALID_MESSAGE", "The hub sent no list");
+    int count = json->tokens[objects].count;
     cuda_ipc_entry *room = realloc(page, (size_t)(count + 1) * sizeof *page);
     if (room == NULL) return free(page), fail(error, "OUT_OF_MEMORY", "No memory for a list");
     page = room;
     for (int i = 0, at = objects + 1; i < count; i++, at = json->tokens[at].next)
       if (!read_entry(json, at, &page[i]))
         return free(page), fail(error, "INVALID_MESSAGE",
-            "The hub's list has an entry without a name");
-    copy_string(json, member(json, hub->result, "next"), next, sizeof next);
+            "The hub's list has an entry that makes no sense");
+    goes_on = is_type(json, next_at, "\"");
     /* The same page again and again would never end. */
-    if (*next != 0 && strcmp(next, after) <= 0)
+    if (goes_on && (!read_name(json, next_at, next) || strcmp(next, after) <= 0))
       return free(page), fail(error, "INVALID_MESSAGE", "The hub's list goes backwards at \"%s\"",
           next);
-    goes_on = *next != 0;
     strcpy(after, next);
     for (int i = 0; i < count; i++)
       if (!each(context, &page[i])) return free(page), 0;
@@ -1678,7 +1833,8 @@ static char *read_file(int fd, int64_t bytes, const char *name, cuda_ipc_error *
   struct stat facts;
   char *copy = malloc((size_t)bytes);
   if (copy == NULL) return fail(error, "OUT_OF_MEMORY", "No memory for an index"), NULL;
-  bool is_whole = fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size == bytes;
+  bool is_whole = is_memory_file(fd, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, &facts) &&
+                  facts.st_size == bytes;
   int64_t done = is_whole ? 0 : -1;
   while (done >= 0 && done < bytes) {
     ssize_t count = pread(fd, copy + done, (size_t)(bytes - done), done);
@@ -1686,8 +1842,8 @@ static char *read_file(int fd, int64_t bytes, const char *name, cuda_ipc_error *
     done = count <= 0 ? -1 : done + count;
   }
   if (done == bytes) return copy;
-  fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its index has not %lld bytes", name,
-       (long long)bytes);
+  fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its index is no memory file of %lld bytes "
+       "that is sealed against writing", name, (long long)bytes);
   return free(copy), NULL;
 }
 
@@ -1706,7 +1862,8 @@ static int fill_bundle(cuda_ipc_bundle *bundle, const struct json *json, int64_t
   int arrays = member(json, 0, "arrays"), metadata = member(json, 0, "metadata");
   int64_t version, offset;
   size_t length;
-  if (!integer(json, member(json, 0, "version"), 1, 1, &version) || arrays < 0 || metadata < 0 ||
+  if (!HAS_ONLY(json, 0, "version", "metadata", "arrays") ||
+      !integer(json, member(json, 0, "version"), 1, 1, &version) || arrays < 0 || metadata < 0 ||
       json->tokens[arrays].type != '[' || json->tokens[arrays].count != array_count ||
       json->tokens[metadata].type != '{')
     return fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its index contradicts itself",
@@ -1725,10 +1882,10 @@ static int fill_bundle(cuda_ipc_bundle *bundle, const struct json *json, int64_t
   for (size_t i = 0, at = (size_t)arrays + 1; i < bundle->count; i++) {
     cuda_ipc_bundle_array *one = &bundle->arrays[i];
     int named = member(json, (int)at, "name");
-    if (named < 0 || json->tokens[named].type != '"' ||
+    if (!is_type(json, named, "\"") ||
+        !HAS_ONLY(json, (int)at, "name", "dtype", "shape", "strides", "byteOffset") ||
         !read_layout(json, (int)at, byte_length, &one->array, &offset))
-      return fail(error, "INVALID_DESCRIPTOR",
-                  "Cannot open \"%s\": the elements of its array %zu leave its memory", name, i);
+      return fail_layout(json, (int)at, name, error);
     one->name = keep_string(json, named, &texts, &one->name_bytes);
     point_at(&one->array, offset);
     at = (size_t)json->tokens[at].next;
@@ -1745,7 +1902,8 @@ static int map_bundle(cuda_ipc_bundle *bundle, bool read_only, const char *name,
   int64_t count, bytes;
   int content = read_content(hub, name, "bundle", 2, &location, error);
   if (content < 0) return -1;
-  if (!integer(&hub->json, member(&hub->json, content, "arrayCount"), 0,
+  if (!HAS_ONLY(&hub->json, content, "kind", "arrayCount", "indexByteLength") ||
+      !integer(&hub->json, member(&hub->json, content, "arrayCount"), 0,
                CUDA_IPC_BUNDLE_ARRAYS_MAX, &count) ||
       !integer(&hub->json, member(&hub->json, content, "indexByteLength"), 2,
                CUDA_IPC_INDEX_BYTES_MAX, &bytes))
@@ -1919,6 +2077,8 @@ void cuda_ipc_bundle_close(cuda_ipc_bundle *bundle) {
 
 /* ---- timelines ---- */
 
+static const char *const endings[] = {"end", "wait"};
+
 struct cuda_ipc_timeline {
   struct cuda_ipc_lease lease;
   struct cuda_ipc_line *line;
@@ -1986,8 +2146,12 @@ static cuda_ipc_timeline *open_timeline(cuda_ipc_hub *hub, const char *name, boo
                   as_owner ? "writer" : NULL, timeout_ms, &timeline->lease, error) != 0)
     return free(timeline), NULL;
   int content = read_content(hub, name, "timeline", 1, &location, error), status = -1;
+  int gone = member(&hub->json, content, "whenOwnerGone");
   if (content < 0) status = -1;
-  else if (location.gpu || !integer(&hub->json, member(&hub->json, content, "byteOffset"), 0,
+  else if (location.gpu || location.allocation > CUDA_IPC_TIMELINE_BYTES_MAX ||
+           !HAS_ONLY(&hub->json, content, "kind", "byteOffset", "whenOwnerGone") ||
+           (gone >= 0 && find_text(&hub->json, gone, endings, 2) < 0) ||
+           !integer(&hub->json, member(&hub->json, content, "byteOffset"), 0,
                                  location.byte_length - CUDA_IPC_LINE_BYTES, &offset) ||
            offset % CUDA_IPC_LINE_BYTES != 0)
     fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its line leaves its memory", name);
@@ -2145,19 +2309,11 @@ static void close_ring(struct ring *ring) {
 }
 
 static const char *const policies[] = {"wait", "drop-oldest", "drop-newest", "error"};
-static const char *const endings[] = {"end", "wait"};
-
-static int find_text(const struct json *json, int at, const char *const *texts, int count) {
-  for (int i = 0; i < count; i++) if (is_text(json, at, texts[i])) return i;
-  return -1;
-}
 
 /* "Checks": of what the creator wrote, against the descriptor. */
 static bool check_control(const struct ring *ring) {
   const struct cuda_ipc_control *control = ring->control;
-  return memcmp(control->magic, "CIPCCHAN", 8) == 0 &&
-      control->version == CUDA_IPC_CHANNEL_VERSION &&
-         control->slots == ring->slots && control->readers_max == ring->readers_max &&
+  return memcmp(control->magic, "CIPCCHAN", 8) == 0 && control->slots == ring->slots && control->readers_max == ring->readers_max &&
          control->meta_bytes_max == ring->meta_bytes_max &&
          control->slot_bytes == (uint64_t)ring->slot_bytes &&
          control->slot_stride == (uint64_t)ring->slot_stride &&
@@ -2174,11 +2330,13 @@ static bool read_ring(const struct json *json, int at, const struct location *lo
   int shape = member(json, at, "shape");
   int full = find_text(json, member(json, at, "whenFull"), policies, 4);
   int gone = find_text(json, member(json, at, "whenWriterGone"), endings, 2);
-  copy_string(json, member(json, at, "dtype"), message->layout.dtype, sizeof message->layout.dtype);
-  int dtype = find_dtype(message->layout.dtype);
-  if (dtype < 0 || full < 0 || gone < 0 || shape < 0 || json->tokens[shape].type != '[' ||
+  int dtype = read_dtype(json, at);
+  if (!HAS_ONLY(json, at, "kind", "dtype", "shape", "slots", "readersMax", "slotBytes",
+                "slotStride", "metaBytesMax", "whenFull", "whenWriterGone") ||
+      dtype < 0 || full < 0 || gone < 0 || shape < 0 || json->tokens[shape].type != '[' ||
       json->tokens[shape].count > 8)
     return false;
+  strcpy(message->layout.dtype, dtypes[dtype].name);
   message->item_bytes = dtypes[dtype].bytes;
   message->layout.rank = json->tokens[shape].count;
   for (int axis = 0, i = shape + 1; axis < message->layout.rank; axis++, i = json->tokens[i].next)
@@ -2200,7 +2358,8 @@ static bool read_ring(const struct json *json, int at, const struct location *lo
   return ring->slot_bytes == message->element_count * message->item_bytes &&
          ring->slot_stride % message->item_bytes == 0 && multiply(ring->slot_stride, count,
              &bytes) &&
-         bytes <= location->byte_length;
+         bytes == location->byte_length &&
+         CUDA_IPC_HEADERS_AT + ring->slots * ring->header_stride <= CUDA_IPC_CONTROL_BYTES_MAX;
 }
 
 /* Maps the slots and the control file of the latest answer, and keeps the room bell. */
@@ -2213,13 +2372,18 @@ static int map_ring(struct ring *ring, bool read_only, const char *name, cuda_ip
       (!read_only && hub->fd_count != 3 + 2 * (int)ring->readers_max))
     return fail(error, "INVALID_DESCRIPTOR",
                 "Cannot open \"%s\": its descriptor contradicts itself", name);
+  if (!is_bell(hub->fds[2])) return fail_bell(name, error);
   int64_t bytes = CUDA_IPC_HEADERS_AT + ring->slots * ring->header_stride;
   if (map_location(&ring->lease.memory, &location, hub->fds[0], read_only, name, error) != 0 ||
       map_file(&ring->control_memory, hub->fds[1], bytes, true, read_only, name, error) != 0)
     return -1;
   ring->control = (struct cuda_ipc_control *)ring->control_memory.cpu;
+  if (ring->control->version != CUDA_IPC_CHANNEL_VERSION &&
+      memcmp(ring->control->magic, "CIPCCHAN", 8) == 0)
+    return fail(error, "PROTOCOL_MISMATCH", "Cannot open \"%s\": its control file has version %u",
+                name, ring->control->version);
   if (!check_control(ring))
-    return fail(error, "CHANNEL_CORRUPT", "Cannot open \"%s\": its control file is not valid",
+    return fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its control file is not valid",
                 name);
   ring->first_position = (int64_t)ring->control->first_position;
   ring->room_bell = hub->fds[2];
@@ -2383,12 +2547,16 @@ cuda_ipc_writer *cuda_ipc_writer_create(cuda_ipc_hub *hub, const char *name,
 
 /* Maps what the hub sent: the ring, and the pages and bells of all readers. */
 static int map_writer(cuda_ipc_writer *writer, const char *name, cuda_ipc_error *error) {
-  int *fds = writer->ring.lease.hub->fds;
+  cuda_ipc_hub *hub = writer->ring.lease.hub;
+  int *fds = hub->fds;
   if (map_ring(&writer->ring, false, name, error) != 0) return -1;
+  if (member(&hub->json, hub->result, "place") >= 0)
+    return fail(error, "INVALID_MESSAGE", "Cannot open \"%s\": a writer has no place", name);
   for (uint32_t k = 0; k < writer->ring.readers_max; k++) {
     struct seat *seat = &writer->seats[k];
     if (map_file(&seat->memory, fds[3 + 2 * k], CUDA_IPC_PAGE_BYTES, true, true, name, error) != 0)
       return -1;
+    if (!is_bell(fds[4 + 2 * k])) return fail_bell(name, error);
     seat->page = (const struct cuda_ipc_page *)seat->memory.cpu;
     seat->bell = fds[4 + 2 * k];
     fds[4 + 2 * k] = -1;
@@ -2937,8 +3105,8 @@ static int map_reader(cuda_ipc_reader *reader, const char *name, cuda_ipc_error 
   if (map_ring(&reader->ring, true, name, error) != 0) return -1;
   if (!integer(&hub->json, member(&hub->json, hub->result, "place"), 0,
                reader->ring.readers_max - 1, &seat))
-    return fail(error, "INVALID_DESCRIPTOR",
-                "Cannot open \"%s\": its descriptor contradicts itself", name);
+    return fail(error, "INVALID_MESSAGE", "Cannot open \"%s\": the hub gave it no place", name);
+  if (!is_bell(hub->fds[4])) return fail_bell(name, error);
   reader->seat = (uint32_t)seat;
   if (map_file(&reader->page_memory, hub->fds[3], CUDA_IPC_PAGE_BYTES, true, false, name,
                error) != 0)

@@ -33,7 +33,7 @@ export class JsonText {
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder("utf-8", { fatal: true });
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** @throws MESSAGE_TOO_LARGE; TypeError if the value is not JSON */
 export function encodeMeta(label: string, meta: Meta, bytesMax: number): EncodedMeta {

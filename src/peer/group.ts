@@ -230,7 +230,7 @@ export class Group {
     let found = "gave no value at this barrier";
     try {
       if (bytes !== undefined)
-        return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+        return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
     } catch {
       // The JSON error does not matter. The message below names the member.
       found = "gave a value that is not JSON";

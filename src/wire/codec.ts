@@ -16,7 +16,8 @@ import {
 } from "./messages.js";
 import type { PeerMessage } from "./peer-messages.js";
 
-const decoder = new TextDecoder("utf-8", { fatal: true });
+// WHY ignoreBOM: otherwise a byte order mark is skipped, and not part of the text.
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const encoder = new TextEncoder();
 
 /** @throws MESSAGE_TOO_LARGE */
@@ -42,9 +43,12 @@ export function decodeReply(bytes: Uint8Array): Reply {
   return checked("a reply of the hub", replySchema, parse("a reply of the hub", bytes));
 }
 
-/** @throws INVALID_MESSAGE */
+/** @throws INVALID_MESSAGE; INVALID_DESCRIPTOR if only the descriptor of an `open` is wrong */
 export function decodeResult<Op extends Request["op"]>(op: Op, result: unknown): ResultOf<Op> {
-  return checked(`the hub's answer to "${op}"`, resultSchemas[op], result) as ResultOf<Op>;
+  const codeAt = (path: string) =>
+    /^descriptor\b/.test(path) ? "INVALID_DESCRIPTOR" : "INVALID_MESSAGE";
+  const what = `the hub's answer to "${op}"`;
+  return checked(what, resultSchemas[op], result, codeAt) as ResultOf<Op>;
 }
 
 /**
@@ -95,6 +99,8 @@ function parse(what: string, bytes: Uint8Array): unknown {
   return value;
 }
 
+type Refusal = "INVALID_MESSAGE" | "INVALID_DESCRIPTOR";
+
 /**
  * Checks a value against a schema.
  * @throws `code` with the path of the first wrong field
@@ -103,14 +109,14 @@ export function checked<Schema extends v.GenericSchema>(
   what: string,
   schema: Schema,
   value: unknown,
-  code: "INVALID_MESSAGE" | "INVALID_DESCRIPTOR" = "INVALID_MESSAGE",
+  code: Refusal | ((path: string) => Refusal) = "INVALID_MESSAGE",
 ): v.InferOutput<Schema> {
   const result = v.safeParse(schema, value, { abortEarly: true });
   if (result.success) return result.output;
   const issue = result.issues[0];
   const path = v.getDotPath(issue) ?? "the document";
   throw new CudaIpcError(
-    code,
+    typeof code === "string" ? code : code(path),
     `Cannot read ${what}: ${path}: expected ${issue.expected}, found ${clip(issue.received)}`,
   );
 }

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { count, goodName, word } from "./schemas.js";
 
 /** A limit of the hub, of the user who asks, or of the client that asks. */
-const limitStatus = v.strictObject({
+const limitStatus = v.object({
   of: v.picklist(["hub", "user", "client"]),
   /** As in the configuration: `objects`, `hostBytes`, `messagesPerSecond`. */
   resource: word,
@@ -12,7 +12,7 @@ const limitStatus = v.strictObject({
   used: v.nullable(count),
 });
 
-const userStatus = v.strictObject({
+const userStatus = v.object({
   uid: count,
   clients: count,
   objects: count,
@@ -23,7 +23,7 @@ const userStatus = v.strictObject({
 });
 
 /** An object whose memory was lost because hub and keeper ended together. */
-const lostObject = v.strictObject({
+const lostObject = v.object({
   name: goodName,
   byteLength: count,
   /** `host`, or the UUID of a GPU. */
@@ -35,7 +35,7 @@ const lostObject = v.strictObject({
 
 export type LostObject = v.InferOutput<typeof lostObject>;
 
-export const hubStatusSchema = v.strictObject({
+export const hubStatusSchema = v.object({
   version: word,
   instance: word,
   pid: count,
@@ -49,7 +49,7 @@ export const hubStatusSchema = v.strictObject({
   withoutMemory: count,
   pinned: count,
   /** Objects without a name, of all users: only their holders keep them. */
-  nameless: v.strictObject({ objects: count, hostBytes: count, deviceBytes: count }),
+  nameless: v.object({ objects: count, hostBytes: count, deviceBytes: count }),
   leases: count,
   waitingOpens: count,
   hostBytes: count,
@@ -57,7 +57,7 @@ export const hubStatusSchema = v.strictObject({
   /** How long the hub stays without clients and pinned objects; null for ever. */
   idleMs: v.nullable(count),
   /** The process that keeps the descriptors for the next hub; null without one. */
-  keeper: v.nullable(v.strictObject({ pid: count, descriptors: count, pending: count })),
+  keeper: v.nullable(v.object({ pid: count, descriptors: count, pending: count })),
   /** The URL of the metrics that a child process of the hub serves; null without one. */
   metrics: v.nullable(v.string()),
   /** The latest of those that this client could have opened. */

@@ -166,7 +166,9 @@ export const requestSchema = v.variant("op", [
 export type Request = v.InferOutput<typeof requestSchema>;
 export type RequestOf<Op extends Request["op"]> = Extract<Request, { op: Op }>;
 
-const holder = v.strictObject({
+// Answers: fields that are unknown here are ignored, so that a later hub may say more. Descriptors
+// are strict, because an unknown field may say that the memory is to be used in another way.
+const holder = v.object({
   pid: count,
   program: word,
   access: v.picklist(["owner", "read", "read-write"]),
@@ -199,20 +201,20 @@ const summaryFields = {
   /** Of an offer, if several users may be workers of its service: first the one who said so. */
   serviceUsers: v.optional(v.array(count)),
 };
-const objectSummary = v.strictObject(summaryFields);
+const objectSummary = v.object(summaryFields);
 
 /** `leases` counts all holders. `holders` has the oldest of them. */
 const heldFields = { ...summaryFields, holders: v.optional(v.array(holder)) };
-const heldObject = v.strictObject(heldFields);
+const heldObject = v.object(heldFields);
 /** With `nameless` it has lost `name`, or has yet to take it over at its publish. */
-const listedObject = v.strictObject({ ...heldFields, nameless: v.optional(v.literal(true)) });
+const listedObject = v.object({ ...heldFields, nameless: v.optional(v.literal(true)) });
 
 export type ObjectSummary = v.InferOutput<typeof listedObject>;
 /** An entry of a list that was asked for its holders. */
 export type HeldObject = ObjectSummary;
 
 /** A session, which is one client. */
-const clientStatus = v.strictObject({
+const clientStatus = v.object({
   session: positive,
   pid: count,
   uid: count,
@@ -228,12 +230,12 @@ const clientStatus = v.strictObject({
 
 export type ClientStatus = v.InferOutput<typeof clientStatus>;
 
-const none = v.strictObject({});
+const none = v.object({});
 
 /** The `result` of a successful reply to each request. */
 export const resultSchemas = {
   /** A later connection can resume `session`. `resumed` says whether this one did. */
-  hello: v.strictObject({
+  hello: v.object({
     version: word,
     instance: word,
     pid: count,
@@ -242,13 +244,13 @@ export const resultSchemas = {
   }),
   restore: none,
   restored: none,
-  create: v.strictObject({ object: positive, lease: positive }),
+  create: v.object({ object: positive, lease: positive }),
   publish: none,
   /**
    * The memory's descriptor comes with it, and the index of a bundle. For a channel, the role's
    * descriptors come, and a reader's seat in `place`.
    */
-  open: v.strictObject({
+  open: v.object({
     object: positive,
     lease: positive,
     descriptor: descriptorSchema,
@@ -258,18 +260,18 @@ export const resultSchemas = {
    * `found` says what kept the open waiting. It is missing if the open no longer waited, or if the
    * request did not ask for it.
    */
-  cancel: v.strictObject({ found: v.optional(v.pipe(v.string(), v.maxLength(1024))) }),
+  cancel: v.object({ found: v.optional(v.pipe(v.string(), v.maxLength(1024))) }),
   release: none,
   drain: none,
   remove: none,
   /** In the order of the request. Pass `next` as `after` to get the following page. */
-  list: v.strictObject({ objects: v.array(listedObject), next: v.nullable(v.string()) }),
+  list: v.object({ objects: v.array(listedObject), next: v.nullable(goodName) }),
   /**
    * Pass `next` as `since` to get what follows, at once if there is `more`. `ended` has the numbers
    * of objects that lost their names. With `reset` the hub does not know what changed since: list
    * everything, then go on from `next`.
    */
-  changes: v.strictObject({
+  changes: v.object({
     objects: v.array(heldObject),
     ended: v.array(positive),
     next: count,
@@ -277,8 +279,8 @@ export const resultSchemas = {
     reset: v.boolean(),
   }),
   /** Pass `next` as `after` to get the following page. */
-  clients: v.strictObject({ clients: v.array(clientStatus), next: v.nullable(positive) }),
-  inspect: v.strictObject({
+  clients: v.object({ clients: v.array(clientStatus), next: v.nullable(positive) }),
+  inspect: v.object({
     object: objectSummary,
     holders: v.array(holder),
     holdersLeftOut: count,
@@ -293,13 +295,13 @@ export const resultSchemas = {
 export type ResultOf<Op extends Request["op"]> = v.InferOutput<(typeof resultSchemas)[Op]>;
 
 export const replySchema = v.variant("ok", [
-  v.strictObject({ ...head, ok: v.literal(true), result: v.unknown() }),
-  v.strictObject({
+  v.object({ ...head, ok: v.literal(true), result: v.unknown() }),
+  v.object({
     v: v.literal(PROTOCOL_VERSION),
     /** 0 if the hub could not read the id of the request. */
     id: count,
     ok: v.literal(false),
-    error: v.strictObject({
+    error: v.object({
       code: v.pipe(v.string(), v.maxLength(64)),
       message: v.pipe(v.string(), v.maxLength(16 * 1024)),
     }),

@@ -1,6 +1,7 @@
 /** Makes include/cuda_ipc_protocol.h from the sources. */
 
 import { dtypeNames, dtypes } from "../../src/array/dtype.js";
+import { errorCodes } from "../../src/base/error-codes.js";
 import { limits } from "../../src/base/limits.js";
 import { LINE_BYTES } from "../../src/base/timeline-line.js";
 import {
@@ -128,6 +129,8 @@ export function headerText(): string {
     `#define CUDA_IPC_META_BYTES_MAX ${limits.channelMetaBytesMax}`,
     `#define CUDA_IPC_BUNDLE_ARRAYS_MAX ${limits.bundleArraysMax}`,
     `#define CUDA_IPC_INDEX_BYTES_MAX ${limits.bundleIndexBytesMax}`,
+    `#define CUDA_IPC_TIMELINE_BYTES_MAX ${limits.timelineMemoryBytesMax}`,
+    `#define CUDA_IPC_CONTROL_BYTES_MAX ${limits.channelControlBytesMax}`,
     `#define CUDA_IPC_FDS_MAX ${limits.scmRightsFdsMax}`,
     "#define CUDA_IPC_POISON INT64_MAX",
     `#define CUDA_IPC_LINE_BYTES ${LINE_BYTES}`,
@@ -144,6 +147,12 @@ export function headerText(): string {
     ...enumeration("CUDA_IPC_WHEN_WRITER_GONE", numbered(whenWriterGonePolicies)),
     `#define CUDA_IPC_ENVELOPE_BYTES ${ENVELOPE_BYTES}`,
     ...enumeration("CUDA_IPC_KIND", kinds),
+    "",
+    "/* Of errors: docs/reference.md. */",
+    "#define CUDA_IPC_ERROR_CODES \\",
+    ...Object.keys(errorCodes).map((code, index, { length }) => {
+      return `  "${code}"${index < length - 1 ? ", \\" : ""}`;
+    }),
     "",
     "/* Name, bytes of an element, alignment of an offset. */",
     "#define CUDA_IPC_DTYPES(use) \\",

@@ -5,6 +5,7 @@ import type { OwnedFd } from "../../src/os/owned-fd.js";
 import { PacketChannel } from "../../src/os/packet-channel.js";
 import type { Packet, SeqpacketSocket } from "../../src/os/seqpacket.js";
 import { SeqpacketListener } from "../../src/os/seqpacket-listener.js";
+import { sendUnchecked } from "./raw-client.js";
 import { until } from "./until.js";
 
 export interface HeardRequest {
@@ -59,6 +60,11 @@ export class ScriptedConnection {
 
   sendText(text: string): void {
     this.#channel.send(Buffer.from(text));
+  }
+
+  /** Sends any number of bytes at once. */
+  sendBytes(bytes: Uint8Array, fds: readonly OwnedFd[] = []): void {
+    if (this.#channel.open) sendUnchecked(this.#channel.socket, bytes, fds);
   }
 
   hangUp(): void {

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ._json import encode_json, parse_json
-from ._layout import Layout, Refused, checked_layout, integer, require
+from ._layout import Layout, Refused, checked_layout, integer, only, require
 from ._memory import F_SEAL_WRITE, check_file, create_file
 from ._protocol import DESCRIPTOR_VERSION, LIMIT_BUNDLE_ARRAYS, LIMIT_BUNDLE_INDEX_BYTES
 from .errors import CudaIpcError
@@ -40,6 +40,8 @@ def write_index(index: Index) -> tuple[int, int]:
     return create_file(len(text), text, F_SEAL_WRITE), len(text)
 
 
+_INDEX = frozenset(("version", "metadata", "arrays"))
+_ENTRY = frozenset(("name", "dtype", "shape", "strides", "byteOffset"))
 _STRING = re.compile(rb'"[^"]*"?')
 
 
@@ -75,12 +77,11 @@ def read_index(content: Mapping[str, Any], fd: int, byte_length: int) -> Index:
     found, most = _containers(text), 3 + 3 * count
     require(found <= most, f"the index has {found} lists and objects, {count} arrays need {most}")
     try:
-        document = parse_json(text.decode())
+        document = parse_json(text, whole=True)
     except ValueError as wrong:
         raise Refused(f"the index is not JSON: {wrong}") from wrong
-    require(isinstance(document, dict), "the index is no object")
-    version = document.get("version")
-    require(version == DESCRIPTOR_VERSION, f"the index has version {version!r}")
+    only(document, _INDEX, "the index")
+    integer(document.get("version"), DESCRIPTOR_VERSION, "its version", DESCRIPTOR_VERSION)
     arrays, metadata = document.get("arrays"), document.get("metadata")
     require(isinstance(arrays, list), "the index has no list of arrays")
     require(len(arrays) == count, f"the index has {len(arrays)} arrays, {count} were claimed")
@@ -88,7 +89,8 @@ def read_index(content: Mapping[str, Any], fd: int, byte_length: int) -> Index:
     require(is_text, "the metadata are not texts by name")
     layouts: dict[str, Layout] = {}
     for spec in arrays:
-        name = spec.get("name") if isinstance(spec, dict) else None
+        only(spec, _ENTRY, "an array")
+        name = spec.get("name")
         require(isinstance(name, str), f"an array has the name {name!r}")
         require(name not in layouts, f"two arrays have the name {name!r}")
         layouts[str(name)] = checked_layout(spec, byte_length)

@@ -25,6 +25,7 @@ from ._protocol import (
 )
 from ._words import Words
 from .arrays import Array, Handle
+from .errors import CudaIpcError
 
 if TYPE_CHECKING:
     from ._cuda_streams import GivenStreams
@@ -90,7 +91,8 @@ class ReaderParts:
         files = fds.fds
         require(len(files) == 5, f"{len(files)} descriptors came for a reader, wanted 5")
         number = seat if type(seat) is int else -1
-        require(0 <= number < facts.readers_max, f"the reader's seat is {seat!r}")
+        if not 0 <= number < facts.readers_max:
+            raise CudaIpcError("INVALID_MESSAGE", f"the hub gave the reader the seat {seat!r}")
         check_channel_files(facts, files, [3])
         self.facts = facts
         self.seat = number

@@ -126,7 +126,7 @@ class Connection(PacketSocket):
             number = reply["id"]
             if not reply["ok"]:
                 refused = reply["error"]
-                code, message = str(refused.get("code")), str(refused.get("message"))
+                code, message = refused["code"], refused["message"]
                 if number == 0 and code in FAREWELLS:
                     raise Farewell(code, message)
             with self._lock:

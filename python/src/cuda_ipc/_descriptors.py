@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from ._choices import WhenFull, WhenWriterGone
-from ._dtypes import DType
+from ._dtypes import DTYPES, DType
 from ._layout import (
     integer,
-    known_dtype,
+    only,
     require,
 )
 from ._memory import HostMemory, Memory, check_file
@@ -40,7 +40,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]*\Z")
 def check_name(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, not {name!r}")
-    if len(name) <= LIMIT_NAME_BYTES and _NAME.match(name) is not None:
+    if is_name(name):
         return name
     shown = json.dumps(name if len(name) <= 60 else name[:60] + "...")
     is_path = "/" in name or name.endswith((".safetensors", ".npy"))
@@ -89,18 +89,56 @@ class MemorySource(NamedTuple):
         return import_memory(fd, self.allocation_byte_length, readonly, self.uuid)
 
 
+_DESCRIPTOR = frozenset(
+    (
+        *("version", "device", "mechanism", "pooled", "legacy", "byteLength"),
+        *("allocationByteLength", "content", "replicaOf"),
+    )
+)
+_CONTENT = {
+    "array": frozenset(("kind", "array")),
+    "bundle": frozenset(("kind", "arrayCount", "indexByteLength")),
+    "timeline": frozenset(("kind", "byteOffset", "whenOwnerGone")),
+    "channel": frozenset(
+        (
+            *("kind", "dtype", "shape", "slots", "readersMax", "slotBytes", "slotStride"),
+            *("metaBytesMax", "whenFull", "whenWriterGone"),
+        )
+    ),
+}
+KINDS = tuple(_CONTENT)
+
+
+def is_name(name: object) -> bool:
+    is_text = isinstance(name, str) and len(name) <= LIMIT_NAME_BYTES
+    return is_text and _NAME.match(cast(str, name)) is not None
+
+
+def _check_origin(origin: object) -> None:
+    """Of a copy that a bridge made."""
+    only(origin, frozenset(("machine", "object")), "replicaOf")
+    assert isinstance(origin, Mapping)
+    require(is_name(origin.get("machine")), f"replicaOf is {origin!r}")
+    integer(origin.get("object"), 1, "the number in replicaOf")
+
+
 def checked_descriptor(descriptor: object) -> tuple[MemorySource, Mapping[str, Any]]:
     """Where the memory lies, and the content. The content itself is checked by kind."""
-    require(isinstance(descriptor, Mapping), f"the descriptor is {descriptor!r}")
+    only(descriptor, _DESCRIPTOR, "the descriptor")
     assert isinstance(descriptor, Mapping)
-    version = descriptor.get("version")
-    require(version == DESCRIPTOR_VERSION, f"the descriptor has version {version!r}")
+    integer(descriptor.get("version"), DESCRIPTOR_VERSION, "version", DESCRIPTOR_VERSION)
     whole = integer(descriptor.get("allocationByteLength"), 1, "allocationByteLength")
     used = integer(descriptor.get("byteLength"), 0, "byteLength", whole)
     device, content = descriptor.get("device"), descriptor.get("content")
     require(isinstance(device, Mapping), f"device is {device!r}")
     require(isinstance(content, Mapping), f"content is {content!r}")
     assert isinstance(device, Mapping) and isinstance(content, Mapping)
+    kind = content.get("kind")
+    fields = _CONTENT.get(kind) if isinstance(kind, str) else None
+    require(fields is not None, f"it is of the unknown kind {kind!r}")
+    only(content, cast("frozenset[str]", fields), "the content")
+    if "replicaOf" in descriptor:
+        _check_origin(descriptor["replicaOf"])
     where = (device.get("kind"), descriptor.get("mechanism"))
     if where[1] == "pool":
         raise CudaIpcError(
@@ -116,6 +154,8 @@ def checked_descriptor(descriptor: object) -> tuple[MemorySource, Mapping[str, A
     known = (("host", "memfd"), ("cuda", "vmm"), ("cuda", "legacy"))
     require(where in known, f"device and mechanism are {where}")
     uuid = _checked_uuid(device.get("uuid")) if where[0] == "cuda" else None
+    only(device, frozenset(("kind",) if uuid is None else ("kind", "uuid")), "device")
+    require("pooled" not in descriptor, "it is in no pool, and has the name of one")
     handle = _checked_handle(descriptor.get("legacy"), where[1] == "legacy")
     return MemorySource(uuid, used, whole, handle), content
 
@@ -175,6 +215,8 @@ def make_descriptor(
 
 def timeline_offset(content: Mapping[str, Any], source: MemorySource) -> int:
     offset = integer(content.get("byteOffset"), 0, "byteOffset")
+    gone = content.get("whenOwnerGone", "end")
+    require(gone in WHEN_WRITER_GONE, f"whenOwnerGone is {gone!r}")
     require(source.uuid is None, "a timeline lies on a GPU")
     small = source.allocation_byte_length <= LIMIT_TIMELINE_MEMORY_BYTES
     require(small, f"a timeline in {source.allocation_byte_length} bytes")
@@ -228,7 +270,8 @@ class ChannelFacts(NamedTuple):
 
 
 def channel_facts(content: Mapping[str, Any], source: MemorySource) -> ChannelFacts:
-    dtype = known_dtype(content.get("dtype"))
+    dtype = DTYPES.get(str(content.get("dtype")))
+    require(dtype is not None, f"dtype is {content.get('dtype')!r}")
     shape = content.get("shape")
     require(isinstance(shape, list) and len(shape) <= RANK_MAX, f"shape is {shape!r}")
     lengths = tuple(integer(length, 0, "a length") for length in shape or ())
@@ -236,7 +279,7 @@ def channel_facts(content: Mapping[str, Any], source: MemorySource) -> ChannelFa
     require(full in WHEN_FULL, f"whenFull is {full!r}")
     require(gone in WHEN_WRITER_GONE, f"whenWriterGone is {gone!r}")
     facts = ChannelFacts(
-        dtype,
+        cast(DType, dtype),
         lengths,
         integer(content.get("slots"), 1, "slots", LIMIT_CHANNEL_SLOTS),
         integer(content.get("readersMax"), 1, "readersMax", LIMIT_CHANNEL_READERS),
@@ -246,10 +289,10 @@ def channel_facts(content: Mapping[str, Any], source: MemorySource) -> ChannelFa
         cast(WhenFull, full),
         cast(WhenWriterGone, gone),
     )
-    size = math.prod(lengths) * dtype.itemsize
+    size = math.prod(lengths) * facts.dtype.itemsize
     require(size == facts.slot_bytes, f"slots of {facts.slot_bytes} bytes for {size}")
     stride = facts.slot_stride
-    apart = stride >= facts.slot_bytes and stride % dtype.itemsize == 0
+    apart = stride >= facts.slot_bytes and stride % facts.dtype.itemsize == 0
     require(apart, f"slots of {facts.slot_bytes} bytes at every {stride}th byte")
     fits = stride * facts.memory_slots == source.byte_length
     require(fits, f"{facts.memory_slots} slots of {stride} in {source.byte_length} bytes")

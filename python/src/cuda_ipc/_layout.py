@@ -23,6 +23,12 @@ def require(condition: object, found: str) -> None:
         raise Refused(found)
 
 
+def only(found: object, names: frozenset[str], what: str) -> None:
+    """An unknown field may say that the memory is to be used in another way."""
+    if not isinstance(found, Mapping) or not found.keys() <= names:
+        raise Refused(f"{what} is {found!r}")
+
+
 def integer(value: object, low: int, what: str, high: int = INTEGER_MAX) -> int:
     # WHY not `require`: a bundle has tens of thousands of integers, and to format texts takes long.
     if type(value) is not int or not low <= value <= high:
@@ -118,7 +124,9 @@ def packed_layout(dtype: object, shape: int | Sequence[int], byte_offset: int = 
 
 def known_dtype(value: object) -> DType:
     """The dtype that another process named."""
-    found = DTYPES.get(value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        raise Refused(f"a dtype is {value!r}")
+    found = DTYPES.get(value)
     if found is None:
         raise CudaIpcError("UNSUPPORTED_DTYPE", f"Cannot use the dtype {value!r}: it is unknown")
     return found
@@ -138,6 +146,8 @@ def checked_layout(spec: object, byte_length: int) -> Layout:
     steps = tuple([integer(stride, -INTEGER_MAX, "a stride") for stride in strides])
     offset = integer(spec.get("byteOffset"), 0, "byteOffset")
     layout = Layout(dtype, lengths, steps, offset)
+    if math.prod([length or 1 for length in lengths]) > INTEGER_MAX:
+        raise Refused(f"shape is {shape!r}")
     if offset % dtype.alignment != 0:
         raise Refused(f"byteOffset {offset} is not aligned to {dtype.name}")
     low, high = layout.bounds()

@@ -113,7 +113,8 @@ class LinkThread:
             if isinstance(cause, CudaIpcError) and _is_final(cause):
                 self._end(cause)
             elif not self._reconnect:
-                self._end(CudaIpcError("HUB_GONE", f"the hub at {self.path} has hung up"))
+                hung_up = CudaIpcError("HUB_GONE", f"the hub at {self.path} has hung up")
+                self._end(cause if isinstance(cause, CudaIpcError) else hung_up)
             else:
                 if time.monotonic() - began > _LIVED_S:
                     pauses = GrowingPause()

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 from ._deadline import Deadline
 from ._host_capacity import available_bytes, refuse_over_capacity
 from ._layout import require
-from ._protocol import PAGE_BYTES
 from .errors import error, system_error
 
 # Python 3.10 lacks names for these. They are part of Linux's interface.
@@ -127,8 +126,10 @@ def check_file(fd: int, length: int, what: str, exact: bool = False) -> None:
     require(seals & SIZE_SEALS == SIZE_SEALS, f"{what} is not sealed against resizing")
     fits = found.st_size == length if exact else found.st_size >= length
     require(fits, f"{what} has {found.st_size} bytes, wanted {length}")
-    # A hole in huge pages can end whoever touches it (SIGBUS).
-    require(found.st_blksize <= PAGE_BYTES, f"{what} lies in huge pages")
+    # A hole in huge pages can end whoever touches it (SIGBUS). Their file system has larger blocks.
+    require(os.fstatvfs(fd).f_bsize <= mmap.PAGESIZE, f"{what} lies in huge pages")
+    held = found.st_blocks * 512
+    require(held <= round_up(found.st_size, found.st_blksize), f"{what} has memory of {held} bytes")
 
 
 def map_file(fd: int, length: int, writable: bool, private: bool = False) -> mmap.mmap:
@@ -142,6 +143,8 @@ def map_file(fd: int, length: int, writable: bool, private: bool = False) -> mma
         return mmap.mmap(fd, length, flags=flags, prot=protection, **options)
     except (OSError, ValueError, OverflowError) as cause:
         wrong = cause if isinstance(cause, OSError) else OSError(22, str(cause))
+        if writable and wrong.errno in (errno.EACCES, errno.EPERM):
+            raise error("READ_ONLY", "Cannot write: the memory came for reading") from cause
         raise system_error(f"map {length} bytes", wrong) from cause
 
 

@@ -12,12 +12,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from ._deadline import Deadline
 from ._fds import close_all
 from ._hub_socket import check_peer
 from ._json import parse_json
+from ._layout import INTEGER_MAX
 from ._protocol import LIMIT_FDS, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
 from .errors import CudaIpcError, system_error
 
@@ -184,24 +185,30 @@ def silent_keeper(path: str) -> str | None:
 
 def parse_reply(packet: bytes) -> dict[str, Any]:
     try:
-        reply = parse_json(packet)
+        reply = parse_json(packet, whole=True)
     except ValueError as wrong:
         raise CudaIpcError("INVALID_MESSAGE", f"The hub sent no JSON: {wrong}") from wrong
+    version = reply.get("v") if isinstance(reply, dict) else None
+    if isinstance(version, (int, float)) and version != PROTOCOL_VERSION:
+        raise CudaIpcError("PROTOCOL_MISMATCH", f"The hub speaks version {version}")
     if (
-        not isinstance(reply, dict)
+        type(version) is not int
         or type(reply.get("id")) is not int
         or type(reply.get("ok")) is not bool
         or not isinstance(reply.get("result" if reply["ok"] else "error"), dict)
+        or not (reply["ok"] or _is_error(reply["error"]))
     ):
         raise CudaIpcError("INVALID_MESSAGE", f"The hub sent {packet[:200]!r}")
-    if reply.get("v") != PROTOCOL_VERSION:
-        raise CudaIpcError("PROTOCOL_MISMATCH", f"The hub speaks version {reply.get('v')!r}")
-    return reply
+    return cast("dict[str, Any]", reply)
+
+
+def _is_error(told: dict[str, Any]) -> bool:
+    return isinstance(told.get("code"), str) and isinstance(told.get("message"), str)
 
 
 def checked_number(result: dict[str, Any], field: str) -> int:
     """A number that the hub gave to an object or a lease."""
     value = result.get(field)
-    if type(value) is not int or value < 1:
+    if type(value) is not int or not 1 <= value <= INTEGER_MAX:
         raise CudaIpcError("INVALID_MESSAGE", f"The hub sent {field} {value!r}")
     return value

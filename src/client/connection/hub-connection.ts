@@ -150,6 +150,8 @@ export class HubConnection {
           reject(packet.damage);
         } catch (error) {
           closeFds(packet.fds);
+          // A later hub may grant what this client cannot read.
+          this.#giveBack(result);
           reject(error);
         }
       };
@@ -285,8 +287,10 @@ export class HubConnection {
     }
   }
 
-  #giveBack(result: object): void {
-    if ("lease" in result) this.release(Number(result.lease));
+  #giveBack(result: unknown): void {
+    const isObject = typeof result === "object" && result !== null;
+    const lease = isObject && "lease" in result ? result.lease : 0;
+    if (Number.isSafeInteger(lease) && Number(lease) > 0) this.release(Number(lease));
   }
 
   /** Sends a request whose answer is ignored. If it cannot be sent, the connection ends. */

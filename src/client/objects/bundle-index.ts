@@ -158,7 +158,7 @@ function checkContainers(name: string, bytes: Uint8Array, arrayCount: number): v
 
 function parseIndex(name: string, bytes: Uint8Array): unknown {
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch (cause) {
     throw refused(name, "its index is not JSON", cause);
   }

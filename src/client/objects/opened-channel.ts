@@ -22,13 +22,16 @@ export interface OpenedChannel extends HandleFacts {
 
 type Kind = "data" | "control" | "page" | "bell";
 
-/** @throws INVALID_DESCRIPTOR, INVALID_MESSAGE */
+/** @throws INVALID_DESCRIPTOR, INVALID_MESSAGE, WRONG_KIND */
 export function openedChannel(opened: OpenedObject, role: ChannelRole): OpenedChannel {
   const { name, object, lease, descriptor, place: seat, fds } = opened;
   const { content } = descriptor;
   const refuse = (found: string) =>
     new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open "${name}": ${found}`);
-  if (content.kind !== "channel") throw refuse(`a ${content.kind} came, wanted a channel`);
+  if (content.kind !== "channel") {
+    const found = `it is of kind ${content.kind}`;
+    throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as a channel: ${found}`);
+  }
   const contradiction = descriptorContradiction(descriptor);
   if (contradiction !== undefined) throw refuse(`the descriptor claims ${contradiction}`);
   const isSeat =

@@ -1,5 +1,6 @@
 /** The files of docs/protocol/vectors. */
 import { descriptorVectors } from "./descriptor-vectors.js";
+import { hostileVectors } from "./hostile-vectors.js";
 import { lineVectors } from "./line-vectors.js";
 import { messageVectors } from "./message-vectors.js";
 import { ringVectors } from "./ring-vectors.js";
@@ -10,6 +11,7 @@ import { socketPathVectors } from "./socket-path-vectors.js";
 export async function vectorFiles(): Promise<ReadonlyMap<string, string>> {
   const files = {
     descriptors: descriptorVectors(),
+    hostile: hostileVectors(),
     lines: lineVectors(),
     messages: messageVectors(),
     ring: ringVectors(),

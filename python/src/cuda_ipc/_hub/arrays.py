@@ -17,7 +17,7 @@ from .._descriptors import (
 )
 from .._device_names import Device
 from .._fds import SharedFds
-from .._layout import Layout, Refused, checked_layout, packed_layout
+from .._layout import Layout, checked_layout, only, packed_layout
 from .._memory import Memory, round_up
 from .._waiting import async_form
 from ..shared import REQUEST_S, SharedArray, SharedBundle, private_copy
@@ -28,6 +28,7 @@ from .sharing import checked_sharing
 Shape = int | Sequence[int]
 #: Bytes.
 BUNDLE_ALIGNMENT = 256
+_ARRAY = frozenset(("dtype", "shape", "strides", "byteOffset"))
 
 
 def slot_alignment(device: str) -> int:
@@ -157,7 +158,10 @@ class HubArrays(Session):
         def use(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> SharedArray:
             if content.get("kind") != "array":
                 raise wrong_kind(name, content.get("kind"), "an array")
-            layout = checked_layout(content.get("array"), source.byte_length)
+            spec = content.get("array")
+            only(spec, _ARRAY, "the array")
+            layout = checked_layout(spec, source.byte_length)
+            opened.require_fds(1)
             memory = source.map(opened.fds.fds[0], access != "read-write", access == "copy")
             if source.handle is not None:
                 memory.keep(opened.held)  # type: ignore[attr-defined]
@@ -239,8 +243,7 @@ class HubArrays(Session):
         def use(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> SharedBundle:
             if content.get("kind") != "bundle":
                 raise wrong_kind(name, content.get("kind"), "a bundle")
-            if len(opened.fds.fds) != 2:
-                raise Refused(f"{len(opened.fds.fds)} descriptors came with a bundle, wanted 2")
+            opened.require_fds(2)
             index = read_index(content, opened.fds.fds[1], source.byte_length)
             memory = source.map(opened.fds.fds[0], access != "read-write", private)
             bundle = SharedBundle(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._deadline import Deadline
-from .._descriptors import check_name
+from .._descriptors import KINDS, check_name, is_name
+from .._layout import Refused, integer, require
 from .._waiting import async_form
 from ..errors import CudaIpcError
 from ..shared import REQUEST_S, Holder, ObjectInfo
@@ -38,9 +39,11 @@ class HubNames(Session):
         while True:
             asked = {**fields, "after": after} if after else fields
             page = self._link.request("list", asked, deadline)
-            found += [ObjectInfo(entry) for entry in page["objects"]]
+            objects, following = page.get("objects"), page.get("next", 0)
+            if not isinstance(objects, _LIST) or not (following is None or is_name(following)):
+                raise CudaIpcError("INVALID_MESSAGE", "Cannot list what is shared: no list came")
+            found += [_checked_info(entry) for entry in objects]
             last = found[-1].name if found else ""
-            following = page["next"]
             if following is None or (prefix and last > prefix and not last.startswith(prefix)):
                 return found
             # The same page again and again would fill this process's memory until the deadline.
@@ -58,7 +61,11 @@ class HubNames(Session):
         """One object, and the processes that hold it. Raises NOT_FOUND."""
         deadline = self._begin(f'inspect "{check_name(name)}"', timeout)
         found = self._link.request("inspect", {"name": name}, deadline)
-        return ObjectInfo(found["object"]), [Holder(entry) for entry in found["holders"]]
+        try:
+            holders = [Holder(entry) for entry in found["holders"]]
+        except (LookupError, TypeError, ValueError) as wrong:
+            raise _no_sense("a holder", wrong) from wrong
+        return _checked_info(found.get("object")), holders
 
     def status(self, timeout: float | None = REQUEST_S) -> dict[str, Any]:
         """The state of the hub, with the fields of docs/protocol.md, "status"."""
@@ -102,6 +109,28 @@ class HubNames(Session):
     stop_async = async_form(stop)
 
 
+def _no_sense(what: str, wrong: Exception) -> CudaIpcError:
+    return CudaIpcError("INVALID_MESSAGE", f"The hub sent {what} that makes no sense: {wrong!r}")
+
+
+def _checked_info(entry: Any) -> ObjectInfo:
+    try:
+        info = ObjectInfo(entry)
+        require(is_name(entry["name"]), f"its name is {entry['name']!r}")
+        require(type(entry["published"]) is bool, f"published is {entry['published']!r}")
+        integer(entry["leases"], 0, "leases")
+        if entry["ownerPid"] is not None:
+            integer(entry["ownerPid"], 0, "ownerPid")
+        require(info.kind in KINDS, f"it is of the kind {info.kind!r}")
+        integer(info.descriptor["byteLength"], 0, "byteLength")
+        device = info.descriptor["device"]["kind"]
+        require(device in ("host", "cuda"), f"its device is {device!r}")
+    except (LookupError, TypeError, ValueError, Refused) as wrong:
+        raise _no_sense("an object", wrong) from wrong
+    return info
+
+
 #: WHY names of their own: inside the class, `list` is the method.
+_LIST = list
 _HolderList = list[Holder]
 _ObjectList = list[ObjectInfo]

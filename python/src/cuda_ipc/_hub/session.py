@@ -12,8 +12,8 @@ from .._connection import Result
 from .._deadline import Deadline
 from .._descriptors import MemorySource, check_name, checked_descriptor
 from .._device_names import Device, device_name
-from .._fds import SharedFds
-from .._layout import Refused
+from .._fds import SharedFds, close_all
+from .._layout import Refused, require
 from .._leases import HeldLease
 from .._link import Link
 from .._memory import Take, preallocate_file
@@ -58,6 +58,10 @@ class Opened:
         self.held = held
         self.result = result
         self.fds = held.fds.share()
+
+    def require_fds(self, wanted: int) -> None:
+        found = len(self.fds.fds)
+        require(found == wanted, f"{found} descriptors came with it, wanted {wanted}")
 
 
 class Session:
@@ -128,7 +132,8 @@ class Session:
         if workers:
             fields["workers"] = [*workers]
 
-        def keep(result: Result, _: tuple[int, ...]) -> HeldLease:
+        def keep(result: Result, unwanted: tuple[int, ...]) -> HeldLease:
+            close_all(unwanted)
             number = checked_number(result, "object")
             lease = checked_number(result, "lease")
             owned = fds.share()

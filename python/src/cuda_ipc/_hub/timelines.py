@@ -99,6 +99,7 @@ def _map_line(
     if content.get("kind") != "timeline":
         raise wrong_kind(opened.name, content.get("kind"), "a timeline")
     offset = timeline_offset(content, source)
+    opened.require_fds(1)
     fd = opened.fds.fds[0]
     check_file(fd, source.allocation_byte_length, "the memory file")
     return Words(fd, offset + LINE_BYTES, writable), offset

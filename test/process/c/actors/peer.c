@@ -90,6 +90,7 @@ int main(int argc, char **argv) {
     printf("%d\n", try_everything(argv[1], atoi(argv[3])));
     return 0;
   }
+  if (strcmp(argv[2], "plays") == 0) return play_vectors(argv[1], argc - 3, argv + 3), 0;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     for (const struct command *command = all[i]; command->name != NULL; command++) {
       if (strcmp(argv[2], command->name) != 0 || argc - 3 < command->arguments) continue;

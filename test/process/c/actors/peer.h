@@ -26,6 +26,9 @@ extern const struct command array_commands[], bundle_commands[], reader_commands
 /* peer-bad-faith.c: everything that the client does, against a hub that may be hostile. */
 int try_everything(const char *socket_path, int rounds);
 
+/* peer-vectors.c: a call for each hostile vector. */
+void play_vectors(const char *socket_path, int count, char **calls);
+
 /* Waits for a line of input. */
 void hear(void);
 void say_hex(const void *bytes, size_t count);

@@ -84,7 +84,7 @@ const lies: readonly Lie[] = [
   { what: "no descriptors", code: "INVALID_DESCRIPTOR", fds: (fds) => fds.splice(0) },
   {
     what: "the descriptor of an array",
-    code: "INVALID_DESCRIPTOR",
+    code: "WRONG_KIND",
     result: { descriptor: hostArray },
   },
   {
