@@ -57,7 +57,7 @@ export interface HostileVector {
   readonly sees?: string;
 }
 
-export const channel = channelOf({ readersMax: 1, metaBytesMax: 0, slots: 2 });
+const channel = channelOf({ readersMax: 1, metaBytesMax: 0, slots: 2 });
 const controlBytes = controlByteLength(channel.content);
 
 function controlFile(change: (words: DataView) => void = () => {}): string[] {
