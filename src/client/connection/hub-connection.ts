@@ -18,7 +18,7 @@ import {
   type RequestOf,
   type ResultOf,
 } from "../../wire/messages.js";
-import { hubSilence, readReply } from "./hub-reply.js";
+import { hubSilence, leaseOf, readReply } from "./hub-reply.js";
 import { checkHubUser } from "./hub-trust.js";
 import { KeepAlive } from "./keep-alive.js";
 
@@ -142,15 +142,10 @@ export class HubConnection {
       const settle = (packet: Packet, result: unknown) => {
         try {
           const decoded = decodeResult(op, result);
-          if (packet.damage === undefined) {
-            resolve({ result: decoded, fds: packet.fds });
-            return;
-          }
-          this.#giveBack(decoded);
-          reject(packet.damage);
+          if (packet.damage !== undefined) throw packet.damage;
+          resolve({ result: decoded, fds: packet.fds });
         } catch (error) {
           closeFds(packet.fds);
-          // A later hub may grant what this client cannot read.
           this.#giveBack(result);
           reject(error);
         }
@@ -288,9 +283,8 @@ export class HubConnection {
   }
 
   #giveBack(result: unknown): void {
-    const isObject = typeof result === "object" && result !== null;
-    const lease = isObject && "lease" in result ? result.lease : 0;
-    if (Number.isSafeInteger(lease) && Number(lease) > 0) this.release(Number(lease));
+    const lease = leaseOf(result);
+    if (lease !== undefined) this.release(lease);
   }
 
   /** Sends a request whose answer is ignored. If it cannot be sent, the connection ends. */

@@ -42,6 +42,12 @@ export function readReply({ bytes, fds }: Packet): Reply {
   }
 }
 
+/** The lease in a result, even if the rest cannot be read: a later hub may grant what is new. */
+export function leaseOf(result: unknown): number | undefined {
+  const { lease } = (result ?? {}) as { lease?: unknown };
+  return Number.isSafeInteger(lease) && Number(lease) > 0 ? Number(lease) : undefined;
+}
+
 interface SilentHub {
   /** As the kernel says of the socket; 0 for a process of another PID namespace. */
   readonly hubPid: number;
