@@ -37,6 +37,7 @@ export const attackKinds = [
   "longer",
   "locks",
   "unreadable",
+  "punching",
 ] as const;
 
 /**

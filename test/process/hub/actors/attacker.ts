@@ -1,10 +1,11 @@
 // Attacks a hub in one way, as fast as the hub answers, until it is killed. Prints "here" when the
 // attack has begun.
-
+import { fork } from "node:child_process";
+import { once } from "node:events";
 import { limits } from "../../../../src/base/limits.js";
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say } from "../../../support/actor-side.js";
-import { hostArray } from "../../../support/messages.js";
+import { hostArray, timelineDescriptor } from "../../../support/messages.js";
 import { LingeringSockets } from "../../../support/waiting-fds.js";
 import { type Attack, memory, own, socketPath, Wire, waitFor } from "./attack-wire.js";
 import { attacksByChannels } from "./attacks-by-channels.js";
@@ -169,6 +170,18 @@ const attacks: Readonly<Record<string, Attack>> = {
       for (const one of [valid, bytes]) wire.raw(one);
       while (wire.reply() !== undefined);
       wire.socket.close();
+    };
+  },
+  /** Ends of timelines in a page that is mapped very often, while others punch holes into it. */
+  punching: async () => {
+    const file = new URL("./punches-holes.js", import.meta.url);
+    const stdio = ["ignore", "ignore", "inherit", memory.number, "ipc"] as const;
+    const punchers = [1, 2].map(() => fork(file, { stdio: [...stdio] }));
+    for (const puncher of punchers) await once(puncher, "message");
+    const fields = { name: `${own}-t`, lifetime: "held", descriptor: timelineDescriptor };
+    return () => {
+      const created = keeper.ask({ op: "create", ...fields }, [memory]);
+      if (created?.lease !== undefined) keeper.ask({ op: "release", lease: created.lease });
     };
   },
 };
