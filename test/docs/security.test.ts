@@ -4,12 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 
 describe("SECURITY.md", () => {
-  const sections = [
-    "What the hub believes and what it checks",
-    "Bridges",
-    "Services",
-    "Files",
-  ];
+  const sections = ["What the hub believes and what it checks", "Bridges", "Services", "Files"];
   for (const title of sections)
     it(`names a test that exists for each row of "${title}"`, () => {
       const text = readFileSync("SECURITY.md", "utf8");
