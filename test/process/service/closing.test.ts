@@ -90,8 +90,8 @@ describe("close() of a service", () => {
     const hub = await rig.connect();
     const options = { request: MESSAGE } as const;
     const service = await serve(hub, SERVICE, options, async () => undefined);
-    const create = hub.createChannel.bind(hub);
-    const { mock } = t.mock.method(hub, "createChannel", ((...made) => {
+    const create = hub.createOffer.bind(hub);
+    const { mock } = t.mock.method(hub, "createOffer", ((...made) => {
       rig.hub.kill("SIGSTOP");
       return create(...made);
     }) as typeof create);
