@@ -44,6 +44,11 @@ export interface BridgeOptions {
   readonly device: string;
   readonly isAnnounced: (name: string) => boolean;
   readonly isPulled: (name: string) => boolean;
+  /**
+   * Users whose workers clients of other machines may have, beside the bridge's user, root and the
+   * hub's user.
+   */
+  readonly workers: readonly number[];
   readonly keepReplicas: boolean;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
@@ -56,6 +61,7 @@ const INDEX_SHARES = 2;
 
 interface Parts {
   readonly options: BridgeOptions;
+  readonly workers: ReadonlySet<number>;
   readonly claim: BridgeClaim;
   readonly store: NatsStore;
   readonly context: UcxContext;
@@ -85,13 +91,13 @@ export class Bridge {
   #open = true;
 
   private constructor(given: Parts) {
-    const { options, claim, store, context, directory } = given;
+    const { options, workers: serving, claim, store, context, directory } = given;
     const { hub, machine, device, isPulled, keepReplicas: keep, log } = options;
     this.#parts = given;
     this.failed = new Promise((resolve) => {
       this.#fail = resolve;
     });
-    this.#rule = { isAnnounced: options.isAnnounced, uid: ownUid() };
+    this.#rule = { isAnnounced: options.isAnnounced, uid: ownUid(), workers: serving };
     this.#room = new FairRoom(machine, directory, log);
     this.#announcer = new Announcer(machine, store, directory, log);
     this.#services = new ServiceAnnouncer(machine, store, directory, log);
@@ -148,7 +154,9 @@ export class Bridge {
       context = UcxContext.open(networkInterface);
       store = await NatsStore.connect(nats, `cuda-ipc bridge of ${machine}`, deadline, log);
       const directory = new Directory(machine, log);
-      bridge = new Bridge({ options, claim, store, context, directory });
+      const trusted = await hub.trustedUsers(deadline.rest());
+      const workers = new Set([...trusted, ...options.workers]);
+      bridge = new Bridge({ options, workers, claim, store, context, directory });
       await bridge.#begin(deadline);
       return bridge;
     } catch (error) {

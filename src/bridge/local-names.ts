@@ -10,6 +10,8 @@ export interface AnnounceRule {
   readonly isAnnounced: (name: string) => boolean;
   /** Of the bridge. */
   readonly uid: number;
+  /** The users whose workers clients of other machines may have. */
+  readonly workers: ReadonlySet<number>;
 }
 
 /** What this machine announces, of everything on its hub that its bridge may open. */
@@ -49,7 +51,7 @@ export function announcedOf(
  */
 export function mayOffer(object: ObjectSummary, service: string, rule: AnnounceRule): boolean {
   const isReadable = object.ownerUid === rule.uid || object.sharing.with !== "private";
-  return isReadable && mayCross(object, service, rule);
+  return isReadable && rule.workers.has(object.ownerUid) && mayCross(object, service, rule);
 }
 
 /** Copies do not: their machine has the original. */

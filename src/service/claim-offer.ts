@@ -2,10 +2,11 @@
  * Claims a worker's offer, makes the channel for the client's requests, and waits until the worker
  * reads it. A reply channel has one reader: the client that opens it first has the offer.
  */
+import { setTimeout as delay } from "node:timers/promises";
 import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { acquireInAsync } from "../base/scope.js";
+import { acquireInAsync, releaseAll } from "../base/scope.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { Hub } from "../client/hub.js";
@@ -15,6 +16,9 @@ import { slotsOf } from "./link-window.js";
 import { parseFacts, type ServiceFacts } from "./service-facts.js";
 import { type FoundOffer, requestName } from "./service-names.js";
 import type { ConnectServiceOptions } from "./service-options.js";
+
+/** A claim usually takes a few milliseconds. Then the next offer is claimed as well. */
+const PATIENCE_MS = 100;
 
 export type ClaimedOffer = Omit<ClientChannels, "machine">;
 
@@ -59,6 +63,53 @@ export async function claimOffer(
     await isRead(requests, replies, signal);
     return { worker, requests, replies, facts, stream };
   });
+}
+
+/**
+ * Claims one of these offers. A claim that takes long is left beside the next one, because a worker
+ * may say nothing.
+ * @param onRefused told why an offer could not be used, or was not before another one
+ * @throws HUB_GONE, CLOSED
+ */
+export async function claimAnyOf<Offer extends FoundOffer>(
+  offers: readonly Offer[],
+  claim: (offer: Offer, signal: AbortSignal) => Promise<ClaimedOffer>,
+  onRefused: (offer: Offer, error: unknown) => void,
+): Promise<{ readonly offer: Offer; readonly claimed: ClaimedOffer } | undefined> {
+  const over = new AbortController();
+  let found: { readonly offer: Offer; readonly claimed: ClaimedOffer } | undefined;
+  let failure: { readonly error: unknown } | undefined;
+  const isOver = () => found !== undefined || failure !== undefined;
+  const underWay = new Set<Promise<void>>();
+  const begin = async (offer: Offer) => {
+    try {
+      const claimed = await claim(offer, over.signal);
+      if (isOver()) giveBack(claimed);
+      else found = { offer, claimed };
+    } catch (error) {
+      const isOfHub = hasCode(error, "HUB_GONE") || hasCode(error, "CLOSED");
+      if (isOfHub && !isOver()) failure = { error };
+      else onRefused(offer, error);
+    }
+  };
+  try {
+    for (const offer of offers) {
+      const attempt = begin(offer).finally(() => underWay.delete(attempt));
+      underWay.add(attempt);
+      await Promise.race([attempt, delay(PATIENCE_MS)]);
+      if (isOver()) break;
+    }
+    while (!isOver() && underWay.size > 0) await Promise.race(underWay);
+  } finally {
+    over.abort();
+  }
+  if (failure !== undefined) throw failure.error;
+  return found;
+}
+
+/** Lets the worker make another offer. */
+function giveBack({ requests, replies }: ClaimedOffer): void {
+  releaseAll([() => replies.close(), () => requests.abandon()]);
 }
 
 /** @throws TIMEOUT, PEER_GONE, CHANNEL_CORRUPT, PROTOCOL_MISMATCH */

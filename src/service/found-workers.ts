@@ -28,7 +28,7 @@ export class FoundWorkers {
   }
 
   /** Offers of workers that were refused before come last, so that the others have a turn. */
-  bestFirst(offers: readonly FoundOffer[]): FoundOffer[] {
+  bestFirst<Offer extends FoundOffer>(offers: readonly Offer[]): Offer[] {
     const wasRefused = ({ worker }: FoundOffer) => (this.#unusable.has(worker) ? 1 : 0);
     return offers.toSorted((one, other) => wasRefused(one) - wasRefused(other));
   }

@@ -5,11 +5,12 @@
  */
 import { arrayByteLength } from "../../array/layout.js";
 import { Deadline } from "../../base/deadline.js";
-import { CudaIpcError, hasCode } from "../../base/errors.js";
+import { CudaIpcError } from "../../base/errors.js";
 import { releaseAll } from "../../base/scope.js";
 import type { Hub } from "../../client/hub.js";
-import { type ClaimedOffer, claimOffer } from "../../service/claim-offer.js";
+import { type ClaimedOffer, claimAnyOf, claimOffer } from "../../service/claim-offer.js";
 import { withDeadline } from "../../service/envelope.js";
+import { FoundWorkers } from "../../service/found-workers.js";
 import { factsMessage } from "../../service/service-facts.js";
 import { type FoundOffer, linksOf, offerPrefix, offersAmong } from "../../service/service-names.js";
 import type { CallResult } from "../../wire/link-messages.js";
@@ -35,6 +36,8 @@ interface Offer extends FoundOffer {
 export class ClaimServer {
   readonly #parts: ClaimParts;
   readonly #claimed = new Map<number, ClaimedWorker>();
+  /** By service, the workers that could not be used. They come last. */
+  readonly #found = new Map<string, FoundWorkers>();
 
   constructor(parts: ClaimParts) {
     this.#parts = parts;
@@ -69,31 +72,41 @@ export class ClaimServer {
     service: string,
     except: ReadonlySet<string>,
   ): Promise<ClaimedWorker> {
-    const { hub, rule } = this.#parts;
     let failure: unknown;
-    for (const { object, ...offer } of await this.#offers(service)) {
-      if (except.has(offer.worker)) continue;
-      // The worker reads the requests. It is of another user only if that user shares the offer.
-      const isForeign = object.ownerUid !== rule.uid;
-      const sharing = isForeign ? { with: object.sharing.with } : undefined;
-      try {
-        const { signal } = new AbortController();
-        return new ClaimedWorker(
-          service,
-          await claimOffer(hub, offer, { sharing }, signal),
-          object,
-        );
-      } catch (error) {
+    const known = this.#found.get(service) ?? new FoundWorkers(this.#parts.hub.socketPath);
+    const offers = (await this.#offers(service)).filter(({ worker }) => !except.has(worker));
+    known.see(new Set(offers.map(({ worker }) => worker)));
+    const claimed = await claimAnyOf(
+      known.bestFirst(offers),
+      (offer, signal) => this.#claimOne(offer, signal),
+      (offer, error) => {
         // Another client was faster, or the worker is gone.
-        if (hasCode(error, "HUB_GONE") || hasCode(error, "CLOSED")) throw error;
         failure = error;
-      }
-    }
+        known.refused(offer.worker, error);
+        this.#found.set(service, known);
+      },
+    );
+    if (claimed !== undefined)
+      return new ClaimedWorker(service, claimed.claimed, claimed.offer.object);
+    if (offers.length === 0) this.#found.delete(service);
     const found = "no worker of it that may be used by other machines has a free offer";
     throw failure ?? new CudaIpcError("NOT_FOUND", `Cannot ${attempt}: ${found}`);
   }
 
-  /** The workers with the fewest clients first. */
+  #claimOne({ object, ...offer }: Offer, signal: AbortSignal): Promise<ClaimedOffer> {
+    const { hub, rule } = this.#parts;
+    // The worker reads the requests. It is of another user only if that user shares the offer.
+    const isForeign = object.ownerUid !== rule.uid;
+    const sharing = isForeign ? { with: object.sharing.with } : undefined;
+    const checkOwner = (uid: number) => {
+      if (uid === object.ownerUid) return;
+      const found = `it has passed to user ${uid}`;
+      throw new CudaIpcError("UNTRUSTED_PEER", `Cannot claim worker "${offer.worker}": ${found}`);
+    };
+    return claimOffer(hub, offer, { sharing }, signal, checkOwner);
+  }
+
+  /** Of the users whose workers may be used. The workers with the fewest clients first. */
   async #offers(service: string): Promise<readonly Offer[]> {
     const { hub, rule } = this.#parts;
     const objects = await hub.list({ prefix: offerPrefix(service) });

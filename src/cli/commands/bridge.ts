@@ -4,6 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { type Command, Option } from "commander";
 import { CudaIpcError } from "../../base/errors.js";
 import type { NatsOptions } from "../../bridge/names/nats-options.js";
+import { UID_MAX } from "../../client/connection/hub-trust.js";
 import { interfaceNames } from "../../ucx/network-interfaces.js";
 import { isValidName, nameRule } from "../../wire/names.js";
 import { deviceOption, socketOption } from "../arguments.js";
@@ -25,6 +26,7 @@ interface BridgeOptions extends NatsSettings {
   readonly interface?: string;
   readonly announce?: readonly string[];
   readonly pull?: readonly string[];
+  readonly workers?: readonly number[];
   readonly device?: string;
   readonly keepReplicas?: boolean;
 }
@@ -44,6 +46,7 @@ export function addBridge(program: Command, context: CommandContext): Command {
     )
     .option("--announce <pattern>", "names that other machines may copy; repeatable", collect)
     .option("--pull <pattern>", "names to copy here as soon as a machine has them", collect)
+    .option("--workers <uids>", "users whose workers other machines may use, with commas", uidsIn)
     .option("--machine <name>", "this machine's name for the others (default: its host name)")
     .option("--keep-replicas", "keep a copy when its original is removed")
     .addOption(deviceOption("where copies are made: host, or cuda:N for a GPU (default: host)"))
@@ -83,6 +86,7 @@ async function bridge(options: BridgeOptions, context: CommandContext): Promise<
     device,
     isAnnounced: (name) => matchesAny(name, announce),
     isPulled: (name) => matchesAny(name, pull),
+    workers: options.workers ?? [],
     keepReplicas,
     log,
     signal,
@@ -99,6 +103,13 @@ async function bridge(options: BridgeOptions, context: CommandContext): Promise<
     await running.close();
   }
   log("interrupted: bridge ended");
+}
+
+/** @throws UsageError */
+function uidsIn(text: string): readonly number[] {
+  const uids = text.split(",").map((uid) => (/^\d{1,10}$/.test(uid) ? Number(uid) : Number.NaN));
+  if (uids.every((uid) => uid <= UID_MAX)) return uids;
+  throw new UsageError(`--workers takes uids such as 1001,1002, not "${shortened(text, 60)}"`);
 }
 
 function chosenMachine({ machine }: BridgeOptions): string {

@@ -59,6 +59,7 @@ const sources: Readonly<Record<string, Source>> = {
       "text",
       "time",
       "token",
+      "uids",
       "urls",
       "users",
     ].map((name) => [name, nothing]),

@@ -29,9 +29,14 @@ const own: ObjectSummary = {
 const wished = { with: "private", access: "read", machines: true } as const;
 const forGroup = { with: "group", access: "read" } as const;
 
-function announced(objects: readonly Partial<ObjectSummary>[], pattern: RegExp = /^$/) {
+function announced(
+  objects: readonly Partial<ObjectSummary>[],
+  pattern: RegExp = /^$/,
+  workers = [BRIDGE],
+) {
   const all = objects.map((it) => ({ ...own, ...it }));
-  const rule = { isAnnounced: (name: string) => pattern.test(name), uid: BRIDGE };
+  const isAnnounced = (name: string) => pattern.test(name);
+  const rule = { isAnnounced, uid: BRIDGE, workers: new Set(workers) };
   const { names, services } = announcedOf(all, "one", rule);
   return { names: [...names.keys()], services: [...services.keys()] };
 }
@@ -70,7 +75,7 @@ describe("what a bridge announces", () => {
       { name: "grid", ownerUid: OTHER, sharing: forGroup },
       { name: "double:wab1:0", ownerUid: OTHER, sharing: forGroup, descriptor },
     ].map((it) => ({ ...own, ...it }));
-    const rule = { isAnnounced: () => true, uid: BRIDGE };
+    const rule = { isAnnounced: () => true, uid: BRIDGE, workers: new Set([BRIDGE, OTHER]) };
     const { nameOwners, services } = announcedOf(objects, "one", rule);
     assert.deepEqual(
       [...nameOwners],
@@ -98,5 +103,14 @@ describe("what a bridge announces", () => {
       names: ["frames", "layer:w1:0"],
       services: ["double", "triple"],
     });
+  });
+
+  it("has services of those users alone whose workers it may claim", () => {
+    const sharing = { ...wished, with: "all" } as const;
+    const offer = { name: "double:wab1:0", descriptor: channelOf(channelContent), sharing };
+    const objects = [{ ...offer, ownerUid: OTHER }];
+    assert.deepEqual(announced(objects, /./).services, []);
+    assert.deepEqual(announced(objects, /./, [BRIDGE, OTHER]).services, ["double"]);
+    assert.deepEqual(announced([...objects, offer], /./).services, ["double"]);
   });
 });
