@@ -68,7 +68,6 @@ export async function tryConnect(
           session,
           keepAlive,
         );
-      deadline.check();
       // WHY not for good: any user can take the twin's address and let nobody in.
       if (performance.now() - startedMs > START_PATIENCE_MS) return undefined;
     } catch (error) {
