@@ -1,4 +1,5 @@
 /** The hub as one of its child processes sees it: orders come one after the other. */
+import { hasCode } from "../../base/errors.js";
 import { POLLIN, POLLOUT, pollFd } from "../../os/file-calls.js";
 import { OwnedFd } from "../../os/owned-fd.js";
 import { type Packet, SeqpacketSocket } from "../../os/seqpacket.js";
@@ -28,13 +29,17 @@ export class HubLine {
     }
   }
 
-  /** May block: the hub reads everything that its children say, and nobody else waits. */
+  /**
+   * May block: the hub reads everything that its children say, and nobody else waits. Does nothing
+   * if the hub is gone. Its last orders are still to be carried out.
+   */
   send(bytes: Uint8Array, fds: readonly OwnedFd[] = []): void {
     for (;;) {
       try {
         if (this.#hub.trySend(bytes, fds)) return;
         pollFd(this.#hub.fd, POLLOUT, FOREVER);
       } catch (error) {
+        if (hasCode(error, "PEER_GONE")) return;
         if (!isInFlightLimit(error)) throw error;
         pollFd(this.#hub.fd, 0, IN_FLIGHT_PAUSE_MS);
       }

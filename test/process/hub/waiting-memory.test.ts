@@ -70,14 +70,21 @@ describe("the process that writes words for a hub of several users", {
   it("has written everything when the hub stops meanwhile", async (t) => {
     await using testHub = await TestHub.start({ user: HUB, config });
     await using hub = await testHub.connect({ hubUid: HUB.uid });
-    await using bob = await tenant(testHub, BOB, ["createTimeline", "t", readers], ["wait"]);
-    await assertDone(bob);
+    await using bob = await tenant(
+      testHub,
+      BOB,
+      ["createTimeline", "t", readers],
+      ["createTimeline", "u", readers],
+      ["wait"],
+    );
+    for (const _ of ["t", "u"]) await assertDone(bob);
     await using timeline = await hub.openTimeline("t");
+    await using other = await hub.openTimeline("u");
     const writer = await stopAt(t, testHub, hub, bob);
     await hub.stop({ force: true });
     await testHub.exited();
     signal(writer, "SIGCONT");
-    await assertEnds(timeline);
+    for (const one of [timeline, other]) await assertEnds(one);
   });
 });
 
@@ -96,7 +103,7 @@ async function stopAt(t: TestContext, testHub: TestHub, hub: Hub, bob: Actor): P
   await untilStopped(writer);
   await bob[Symbol.asyncDispose]();
   await until("the hub has noticed", async () => {
-    return (await hub.list()).every(({ name }) => name !== "t");
+    return (await hub.list()).every(({ name }) => !["t", "u"].includes(name));
   });
   return writer;
 }
