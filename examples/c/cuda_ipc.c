@@ -1406,7 +1406,7 @@ static void keep_lease(const struct cuda_ipc_lease *lease) {
   *kept = (struct kept){.next = hub->kept, .lease = lease->lease, .request = hub->last_id};
   strcpy(kept->name, lease->name);
   hub->kept = kept;
-  send_request(hub, NULL, 0, deadline_in(hub->timeout_ms), NULL);
+  if (send_request(hub, NULL, 0, deadline_in(hub->timeout_ms), NULL) == 0) hub->late++;
 }
 
 static void end_lease(struct cuda_ipc_lease *lease) {

@@ -5,7 +5,7 @@ import { type Command, Option } from "commander";
 import { CudaIpcError } from "../../base/errors.js";
 import type { NatsOptions } from "../../bridge/names/nats-options.js";
 import { UID_MAX } from "../../client/connection/hub-trust.js";
-import { interfaceNames } from "../../ucx/network-interfaces.js";
+import { interfaceNames } from "../network-interfaces.js";
 import { isValidName, nameRule } from "../../wire/names.js";
 import { deviceOption, socketOption } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";

@@ -1,7 +1,7 @@
 /** What completion offers for a value, by the name that its definition has: `<device>`. */
 import type { Argument, Command, Option } from "commander";
 import { dtypeNames } from "../../array/dtype.js";
-import { interfaceNames } from "../../ucx/network-interfaces.js";
+import { interfaceNames } from "../network-interfaces.js";
 import { demoMeetsAtPath, demoNames, demoRoles } from "../commands/demo.js";
 import { gpuNames } from "./gpu-names.js";
 import type { HubNames } from "./hub-names.js";

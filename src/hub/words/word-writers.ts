@@ -77,9 +77,11 @@ export class WordWriters {
   #patience: NodeJS.Timeout | undefined;
   #deaths = 0;
   #directUntilMs = 0;
+  readonly #now: () => number;
 
-  constructor(ports: WritersPorts) {
+  constructor(ports: WritersPorts, now = () => performance.now()) {
     this.#ports = ports;
+    this.#now = now;
   }
 
   /** The file stays open until it is written, if it is closed by `close`. */
@@ -153,7 +155,7 @@ export class WordWriters {
       if (this.#lanes.get(lane.user) !== lane) continue;
       lane.slot ??= this.#freeSlot(lane);
       if (lane.slot !== undefined) this.#fill(lane, lane.slot);
-      else if (performance.now() < this.#directUntilMs) this.#writeDirectly(lane);
+      else if (this.#now() < this.#directUntilMs) this.#writeDirectly(lane);
       else this.#awaitSlot();
     }
   }
@@ -177,7 +179,7 @@ export class WordWriters {
   }
 
   #startSlot(): Slot | undefined {
-    if (performance.now() < this.#directUntilMs) return undefined;
+    if (this.#now() < this.#directUntilMs) return undefined;
     try {
       const writer = this.#ports.start({
         onAnswer: (failure) => this.#onAnswer(slot, failure),
@@ -299,7 +301,7 @@ export class WordWriters {
 
   /** A broken installation would otherwise start a process for each write, forever. */
   #writeDirectlyForNow(reason: unknown): void {
-    this.#directUntilMs = performance.now() + this.#pause.nextMs();
+    this.#directUntilMs = this.#now() + this.#pause.nextMs();
     const message = `the hub writes words itself for now: ${describeError(reason)}`;
     this.#ports.log("words-not-started", message, codeOf(reason));
   }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it, type TestContext } from "node:test";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import type { WordOrder } from "../../../../src/hub/words/file-words.js";
-import { WordWriters } from "../../../../src/hub/words/word-writers.js";
+import { WordWriters, type WritersPorts } from "../../../../src/hub/words/word-writers.js";
 import type { WordWriter, WriterEvents } from "../../../../src/hub/words/writer-process.js";
 import type { OwnedFd } from "../../../../src/os/owned-fd.js";
 
@@ -60,7 +60,7 @@ describe("WordWriters", () => {
 
   beforeEach(() => {
     [writers, direct, logged, startFailure] = [[], [], [], undefined];
-    words = new WordWriters({
+    const ports: WritersPorts = {
       start: (events) => {
         if (startFailure !== undefined) throw startFailure;
         const writer = new FakeWriter(events);
@@ -72,7 +72,9 @@ describe("WordWriters", () => {
         return undefined;
       },
       log: (event) => logged.push(event),
-    });
+    };
+    // The clock stands still.
+    words = new WordWriters(ports, () => 1);
   });
 
   const has = () => writers.map((writer) => writer.has);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { describe, it } from "node:test";
-import { interfaceNames } from "../../../src/ucx/network-interfaces.js";
+import { interfaceNames } from "../../../src/cli/network-interfaces.js";
 import { TestFolder } from "../../support/test-folder.js";
 
 const addressed = Object.keys(networkInterfaces()).sort();
