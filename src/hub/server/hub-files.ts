@@ -27,6 +27,8 @@ import { lockPathOf, pidOfListener } from "./hub-start.js";
  * socket starts a hub.
  */
 const HEAL_DELAY_MS = 20;
+/** Whoever changes the folder all the time does not put the look off for longer. */
+const HEAL_DELAY_MS_MAX = 200;
 /** How often to look while something is wrong. No event may report its end. */
 const PROBLEM_LOOK_MS = 500;
 /** How often to look without inotify, or without the twin. */
@@ -78,6 +80,8 @@ export class HubFiles {
   /** The inode of the watched folder. */
   #watched: number | undefined;
   #timer: NodeJS.Timeout | undefined;
+  /** The first change after the last look. */
+  #changedAtMs: number | undefined;
   #troubles: readonly string[] = [];
   #isDisplaced = false;
   #hasTwin = false;
@@ -142,6 +146,7 @@ export class HubFiles {
 
   #check(): void {
     const troubles: string[] = [];
+    this.#changedAtMs = undefined;
     this.#hasTwin = this.#options.twin.holdTwin();
     try {
       this.#watchFolder();
@@ -277,6 +282,9 @@ export class HubFiles {
   }
 
   #onChange(): void {
+    const now = performance.now();
+    this.#changedAtMs ??= now;
+    if (now - this.#changedAtMs > HEAL_DELAY_MS_MAX) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#check(), HEAL_DELAY_MS);
   }
