@@ -70,7 +70,7 @@ async function shareArray(visit: Visit): Promise<void> {
   if (unfinished) tally.count("leave unpublished");
   else {
     await tally.attempt("write", [], () => array.write(content));
-    await tally.attempt("publish", [], () => array.publish());
+    await tally.attempt("publish", ["NOT_FOUND"], () => array.publish());
   }
   const look = async () => (unfinished ? undefined : faultOf(await array.read(), generation));
   await visit.keep({ name, look, close: () => array.close() });
@@ -109,7 +109,7 @@ async function shareBundle(visit: Visit): Promise<void> {
       bundle.array(`part-${index}`).expectDType("uint32").write(part),
     );
   }
-  await tally.attempt("publish", [], () => bundle.publish());
+  await tally.attempt("publish", ["NOT_FOUND"], () => bundle.publish());
   await visit.keep({ name, look: () => bundleFault(bundle), close: () => bundle.close() });
 }
 
