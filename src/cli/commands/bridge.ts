@@ -5,7 +5,6 @@ import { type Command, Option } from "commander";
 import { CudaIpcError } from "../../base/errors.js";
 import type { NatsOptions } from "../../bridge/names/nats-options.js";
 import { UID_MAX } from "../../client/connection/hub-trust.js";
-import { interfaceNames } from "../network-interfaces.js";
 import { isValidName, nameRule } from "../../wire/names.js";
 import { deviceOption, socketOption } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
@@ -17,6 +16,7 @@ import {
   natsOptions,
   natsServerOption,
 } from "../nats-settings.js";
+import { interfaceNames } from "../network-interfaces.js";
 import { UsageError } from "../terminal/error-report.js";
 import { shortened } from "../terminal/words.js";
 

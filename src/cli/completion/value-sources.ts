@@ -1,8 +1,8 @@
 /** What completion offers for a value, by the name that its definition has: `<device>`. */
 import type { Argument, Command, Option } from "commander";
 import { dtypeNames } from "../../array/dtype.js";
-import { interfaceNames } from "../network-interfaces.js";
 import { demoMeetsAtPath, demoNames, demoRoles } from "../commands/demo.js";
+import { interfaceNames } from "../network-interfaces.js";
 import { gpuNames } from "./gpu-names.js";
 import type { HubNames } from "./hub-names.js";
 import type { Offers } from "./offer.js";
