@@ -8,7 +8,7 @@ import { addCounts, type Counts } from "./tally.js";
 
 const LAUNCH = fileURLToPath(new URL("../../src/cli/launch.cjs", import.meta.url));
 const BETWEEN_MS = [3000, 10_000] as const;
-/** What it waits for: a second between two looks, and one for a command line that never comes. */
+/** A look waits a second for rates, and one more for a command line that never comes. */
 const WAITS_MS = 2000;
 /** The hub was killed, and nobody has started the next one yet. */
 const WITHOUT_HUB = /HUB_GONE|HUB_UNAVAILABLE/;

@@ -14,9 +14,9 @@ const PAUSE_MS_MAX = 10_000;
 const PAUSE_MS_PER_MIB = 5;
 const MIB = 2 ** 20;
 
-/** What a rhythm measures and does. Others than the real ones are for tests. */
+/** The clock, heap and timers of a rhythm. Tests pass their own. */
 export interface GarbagePorts {
-  /** Of a clock that never goes back. */
+  /** Monotonic. */
   nowMs(): number;
   heapBytes(): number;
   collect(): void;

@@ -106,7 +106,7 @@ export class ClaimServer {
     return claimOffer(hub, offer, { sharing }, signal, checkOwner);
   }
 
-  /** Of the users whose workers may be used. The workers with the fewest clients first. */
+  /** The offers of users whose workers may be used, those with the fewest clients first. */
   async #offers(service: string): Promise<readonly Offer[]> {
     const { hub, rule } = this.#parts;
     const objects = await hub.list({ prefix: offerPrefix(service) });

@@ -57,7 +57,7 @@ export interface NewObjectOptions extends Omit<CreateOptions, "replace"> {
   /** A number: only the object with it may be replaced. */
   readonly replace?: CreateOptions["replace"] | number;
   readonly replicaOf?: ReplicaOf | undefined;
-  /** Of an offer: the users who may be workers of its service. */
+  /** For an offer: the users who may be workers of its service. */
   readonly workers?: readonly number[] | undefined;
 }
 

@@ -44,7 +44,7 @@ export interface ObjectRecord {
   readonly writable: boolean;
   /** The object gets its name when it is published, from an object that this allows. */
   readonly replace?: Replace | undefined;
-  /** Of an offer: the users who may be workers of its service. */
+  /** For an offer: the users who may be workers of its service. */
   readonly serviceUsers?: readonly number[] | undefined;
 }
 

@@ -27,7 +27,7 @@ import { lockPathOf, pidOfListener } from "./hub-start.js";
  * socket starts a hub.
  */
 const HEAL_DELAY_MS = 20;
-/** Whoever changes the folder all the time does not put the look off for longer. */
+/** The hub looks after this time even if the folder is still changing. */
 const HEAL_DELAY_MS_MAX = 200;
 /** How often to look while something is wrong. No event may report its end. */
 const PROBLEM_LOOK_MS = 500;
