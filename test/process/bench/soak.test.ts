@@ -185,6 +185,14 @@ describe("the verdict of the soak", () => {
     });
   }
 
+  it("allows an attacked hub the descriptors of the processes that write for it, and no more", () => {
+    const found = [4, 5].map((more) => {
+      const end = { ...begin, fds: begin.fds + more };
+      return judge({ ...good, attacks: { churn: 1 }, end });
+    });
+    assert.deepEqual(found, [[], ["fds: 20 at the beginning, 25 at the end"]]);
+  });
+
   for (const what of ["memoryFiles", "objects", "leases", "memoryFilesOfAll"] as const) {
     it(`finds ${what} that the warm-up left behind`, () => {
       const early = { ...begin, [what]: 1 };
