@@ -4,7 +4,7 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { homedir } from "node:os";
-import { delimiter, dirname, join } from "node:path";
+import { delimiter, dirname, isAbsolute, join } from "node:path";
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { koffi } from "./koffi.js";
 import type { LoadLibrary } from "./libcuda.js";
@@ -67,10 +67,9 @@ export function placesOf(env: NodeJS.ProcessEnv): readonly string[] {
 function wheelFolders(env: NodeJS.ProcessEnv): string[] {
   const prefixes = [
     ...(env.VIRTUAL_ENV ? [env.VIRTUAL_ENV] : []),
-    ...(env.PATH ?? "")
-      .split(delimiter)
-      .filter((folder) => existsSync(join(folder, "python3")))
-      .map((folder) => dirname(folder)),
+    // WHY not only beside a python3: that of a virtual environment links into a folder that this
+    // user may not be allowed to enter.
+    ...(env.PATH ?? "").split(delimiter).filter(isAbsolute).map((folder) => dirname(folder)),
     join(homedir(), ".local"),
     "/usr/local",
   ];
@@ -82,8 +81,11 @@ function wheelFolders(env: NodeJS.ProcessEnv): string[] {
 }
 
 function pythonsIn(folder: string): string[] {
-  if (!existsSync(folder)) return [];
-  return readdirSync(folder).filter((name) => name.startsWith("python3"));
+  try {
+    return readdirSync(folder).filter((name) => name.startsWith("python3"));
+  } catch {
+    return [];
+  }
 }
 
 /**

@@ -32,11 +32,11 @@ describe("the search for libucp", () => {
     const conda = put(folder, "conda/lib/libucp.so.0");
     const wheel = put(folder, "venv/lib/python3.11/site-packages/libucx/lib/libucp.so.0");
     const onPath = put(folder, "py/lib/python3.12/site-packages/libucx/lib/libucp.so.0");
-    put(folder, "py/bin/python3");
+    put(folder, "no/lib");
     const env = {
       CONDA_PREFIX: folder.file("conda"),
       VIRTUAL_ENV: folder.file("venv"),
-      PATH: folder.file("py/bin"),
+      PATH: `:py/bin:${folder.file("no/bin")}:${folder.file("py/bin")}`,
     };
     const found = placesOf(env).filter((it) => !it.startsWith("/") || it.startsWith(folder.path));
     assert.deepEqual(found, ["libucp.so.0", conda, wheel, onPath]);
