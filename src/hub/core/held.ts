@@ -1,8 +1,11 @@
 /** Everything that the sessions of a hub hold and wait for. */
+import { CudaIpcError } from "../../base/errors.js";
 import type { HubPolicy } from "../limits/policy.js";
+import { requestsOfNobody } from "../objects/link-access.js";
 import { ObjectTable } from "../objects/object-table.js";
 import { ChangeWaits } from "./change-waits.js";
 import { Drains } from "./drains.js";
+import { errorReply } from "./error-reply.js";
 import type { HubPorts } from "./ports.js";
 import { type Session, Sessions } from "./sessions.js";
 import { WaitingOpens } from "./waiting-opens.js";
@@ -24,12 +27,29 @@ export function nothingHeld<Fd>(
   nextId: () => number,
 ): Held<Fd> {
   const drains = new Drains<Fd>(ports);
-  const objects = new ObjectTable<Fd>(ports, nextId, (lease) => drains.leaseEnded(lease));
+  const waiting = new WaitingOpens<Fd>();
+  const objects = new ObjectTable<Fd>(ports, nextId, (lease) => {
+    drains.leaseEnded(lease);
+    const requests = requestsOfNobody(lease, (name) => objects.index.find(name));
+    if (requests !== undefined) refuseRequests(requests, waiting, ports);
+  });
   const changeWaits = new ChangeWaits<Fd>(ports);
   objects.index.changes.onChange = (object) => changeWaits.changed(object);
   const sessions = new Sessions<Fd>(policy);
-  const waiting = new WaitingOpens<Fd>();
   return { hubUid: policy.uid, sessions, objects, waiting, drains, changeWaits };
+}
+
+/** Tells the worker that waits for these requests of a client that the client has left. */
+function refuseRequests<Fd>(name: string, waiting: WaitingOpens<Fd>, ports: HubPorts<Fd>): void {
+  const found = "the client that claimed the offer has left";
+  const error = new CudaIpcError("NOT_FOUND", `Cannot open "${name}": ${found}`);
+  for (const session of waiting.sessionsFor(name)) {
+    for (;;) {
+      const request = waiting.takeFirst(session, name);
+      if (request === undefined) break;
+      ports.reply(session.connection.id, errorReply(request.id, error), []);
+    }
+  }
 }
 
 /** Forgets the requests of a session that wait. */

@@ -17,6 +17,7 @@ import { endsWithOwner, hasOwnFile } from "../../wire/schemas.js";
 import type { Attachments } from "../descriptors/attachments.js";
 import { checkParts } from "../descriptors/check-channel.js";
 import { checkMemory, checkSameMemory, checkUse } from "../descriptors/check-descriptor.js";
+import { workerOfRequests } from "../objects/link-access.js";
 import { checkMayPublish, checkMayReplace } from "../objects/name-taken.js";
 import type { ObjectTable } from "../objects/object-table.js";
 import type { Lease, ObjectMemory, SharedObject } from "../objects/shared-object.js";
@@ -73,11 +74,7 @@ export class ObjectRequests<Fd> {
     // At once, and not only when it is published: the client is about to fill the memory.
     if (found !== undefined && replace !== undefined)
       checkMayReplace(found, descriptor.content.kind, replace, session.peer);
-    this.#checkService("create", { name, descriptor }, session);
-    const wanted = [...new Set([session.peer.uid, ...(workers ?? [])])];
-    const serviceUsers = this.#objects.index.services.decide({ name, descriptor }, wanted);
-    if (workers !== undefined && serviceUsers === undefined)
-      throw new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: it is no offer of a service`);
+    const serviceUsers = this.#serviceUsers("create", { name, descriptor, workers }, session);
     if (hasHubWords(request)) this.#ports.checkWritten(attempt, session.peer.uid);
     const { inodes, writable } = checkMemory(attempt, descriptor, fds, this.#ports);
     checkUse(attempt, { descriptor, sharing, writable }, fds, this.#ports);
@@ -105,7 +102,7 @@ export class ObjectRequests<Fd> {
     const { id, object: number } = request;
     const object = this.#owned(session, number, "publish");
     checkMayPublish(object, this.#objects.index.find(object.name), session.peer);
-    if (takesNameLater(object)) this.#checkService("publish", object, session);
+    if (takesNameLater(object)) this.#serviceUsers("publish", object, session);
     this.#objects.publish(object);
     if (this.#ports.isKept(number)) return {};
     const pending = { connection: session.connection.id, request: id };
@@ -114,13 +111,26 @@ export class ObjectRequests<Fd> {
     return undefined;
   }
 
-  /** @throws PERMISSION_DENIED */
-  #checkService(
+  /**
+   * Who may be workers of the service of this offer; of a client's requests, its worker's user.
+   * @throws PERMISSION_DENIED, INVALID_MESSAGE
+   */
+  #serviceUsers(
     verb: "create" | "publish",
-    object: Pick<SharedObject<Fd>, "name" | "descriptor">,
-    { peer }: Session<Fd>,
-  ): void {
-    this.#objects.index.services.check(verb, object, peer, this.#hubUid);
+    object: Pick<SharedObject<Fd>, "name" | "descriptor"> & Pick<RequestOf<"create">, "workers">,
+    session: Session<Fd>,
+  ): readonly number[] | undefined {
+    const { index } = this.#objects;
+    const { peer } = session;
+    index.services.check(verb, object, peer, this.#hubUid);
+    const { name, workers } = object;
+    const attempt = `${verb} "${name}"`;
+    const wanted = [...new Set([peer.uid, ...(workers ?? [])])];
+    const users = index.services.decide(object, wanted);
+    if (workers !== undefined && users === undefined)
+      throw new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: it is no offer of a service`);
+    const worker = workerOfRequests(attempt, name, session, (name) => index.find(name));
+    return worker === undefined ? users : [worker];
   }
 
   /** The publishes of this object that wait for their reply. Reply to them now. */

@@ -12,8 +12,8 @@ import {
 import { checkName } from "../../wire/names.js";
 import { checkAccess } from "../descriptors/check-descriptor.js";
 import { givenDescriptors } from "../descriptors/given-descriptors.js";
+import { checkLinkAccess } from "../objects/link-access.js";
 import type { ObjectTable } from "../objects/object-table.js";
-import { checkMayReadRequests } from "../objects/service-users.js";
 import {
   freeSeats,
   type Grant,
@@ -108,8 +108,7 @@ export class OpenRequests<Fd> {
 
   #grant(session: Session<Fd>, request: Open, object: SharedObject<Fd>): void {
     checkMayOpen(object, session.peer, request.access);
-    const named = (name: string) => this.#objects.index.find(name);
-    checkMayReadRequests(object, named, session.peer, this.#hubUid);
+    checkLinkAccess(object, request.role, session.peer, this.#hubUid);
     const grant = grantFor(object, request);
     checkAccess(object, request.access, request.role);
     const { uid } = object.owner;

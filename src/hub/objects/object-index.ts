@@ -113,6 +113,7 @@ export class ObjectIndex<Fd> {
 
   addLease(lease: Lease<Fd>): void {
     lease.object.leases.add(lease);
+    if (lease.role === "reader") lease.object.hadReader = true;
     lease.session.leases.set(lease.id, lease);
     this.#leases.set(lease.id, lease);
     this.changes.changed(lease.object);

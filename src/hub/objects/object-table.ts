@@ -134,7 +134,7 @@ export class ObjectTable<Fd> {
     this.#ports.record([{ t: "published", object: object.id, ...from, ...decided }]);
     object.published = true;
     if (takesName) {
-      object.serviceUsers = users;
+      if (users !== undefined) object.serviceUsers = users;
       if (replaced !== undefined) this.index.unname(replaced);
       this.lost.forget(object.name);
       this.index.name(object);

@@ -2,11 +2,12 @@
  * Who may be a worker of a service. The first offer under its name decides, as long as an offer or
  * link of the service is there: its user, and the users that it names. Root and the hub's user may
  * be workers of every service. Each offer keeps the decision, so that it outlives the first one and
- * the hub. The hub knows a service by the names of its channels alone (link-names.ts).
+ * the hub. The names with the id of a worker are its user's alone. The hub knows a service by the
+ * names of its channels alone (link-names.ts).
  */
 import { CudaIpcError } from "../../base/errors.js";
 import { ROOT } from "../../os/runtime-folder.js";
-import { linkNameOf } from "../../wire/link-names.js";
+import { type LinkName, linkNameOf, offerPrefix } from "../../wire/link-names.js";
 import type { Peer } from "../core/ports.js";
 import type { SharedObject } from "./shared-object.js";
 
@@ -22,16 +23,16 @@ interface Decided {
 
 export class ServiceUsers {
   readonly #services = new Map<string, Decided>();
+  /** By the names of a worker, without the number. A worker of another machine has its bridge's. */
+  readonly #workers = new Map<string, Decided>();
 
   /** An object has got its name (1) or lost it (-1). */
   count<Fd>(object: Offered<Fd>, by: 1 | -1): void {
-    const service = serviceOf(object);
-    if (service === undefined) return;
+    const link = repliesOf(object);
+    if (link === undefined) return;
     const { owner, serviceUsers: users = [owner.uid] } = object;
-    const decided = this.#services.get(service) ?? { users, names: 0 };
-    decided.names += by;
-    if (decided.names > 0) this.#services.set(service, decided);
-    else this.#services.delete(service);
+    count(this.#workers, workerOf(link), [owner.uid], by);
+    if (isOffer(object)) count(this.#services, link.service, users, by);
   }
 
   /**
@@ -39,7 +40,7 @@ export class ServiceUsers {
    * @param wanted decides if the object is the first offer
    */
   decide<Fd>(object: Named<Fd>, wanted: readonly number[]): readonly number[] | undefined {
-    const service = serviceOf(object);
+    const service = isOffer(object) ? repliesOf(object)?.service : undefined;
     return service === undefined ? undefined : (this.#services.get(service)?.users ?? wanted);
   }
 
@@ -48,9 +49,16 @@ export class ServiceUsers {
    * @throws PERMISSION_DENIED
    */
   check<Fd>(verb: "create" | "publish", object: Named<Fd>, { uid }: Peer, hubUid: number): void {
-    const service = serviceOf(object);
-    const { users } = this.#services.get(service ?? "") ?? {};
-    if (users === undefined || users.includes(uid) || uid === ROOT || uid === hubUid) return;
+    const link = repliesOf(object);
+    if (link === undefined || uid === ROOT || uid === hubUid) return;
+    const [user] = this.#workers.get(workerOf(link))?.users ?? [uid];
+    if (user !== uid) {
+      const found = `worker "${link.worker}" is of user ${user}, and user ${uid} asked`;
+      throw new CudaIpcError("PERMISSION_DENIED", `Cannot ${verb} "${object.name}": ${found}`);
+    }
+    const { service } = link;
+    const { users } = this.#services.get(service) ?? {};
+    if (isCopy(object) || users === undefined || users.includes(uid)) return;
     const [owner, ...others] = users;
     const named = others.length > 0 ? `, the users that it named (${others.join(", ")})` : "";
     throw new CudaIpcError(
@@ -63,35 +71,37 @@ export class ServiceUsers {
 
   clear(): void {
     this.#services.clear();
+    this.#workers.clear();
   }
 }
 
-/**
- * Checks that a user may read the requests of a client: only the user of the worker that the
- * client has claimed, whoever else may open them.
- * @param replies the object with the name of the link's replies
- * @throws PERMISSION_DENIED
- */
-export function checkMayReadRequests<Fd>(
-  { name, owner }: SharedObject<Fd>,
-  replies: (name: string) => SharedObject<Fd> | undefined,
-  { uid }: Peer,
-  hubUid: number,
-): void {
-  const link = linkNameOf(name);
-  if (!link?.isRequests || uid === owner.uid || uid === ROOT || uid === hubUid) return;
-  const worker = replies(link.reply)?.owner.uid;
-  if (uid === worker) return;
-  const whose = worker === undefined ? "whose worker is gone" : `for a worker of user ${worker}`;
-  throw new CudaIpcError(
-    "PERMISSION_DENIED",
-    `Cannot open "${name}": it has requests of user ${owner.uid}, ${whose}, and user ${uid} asked`,
-  );
+/** Whether the object, which is named as an offer, is one. */
+function isOffer<Fd>(object: Named<Fd>): boolean {
+  return !isCopy(object) && object.descriptor.content.kind === "channel";
 }
 
-/** WHY no replicas: clients take those of a bridge of their own user only, whatever their name. */
-function serviceOf<Fd>({ name, descriptor }: Named<Fd>): string | undefined {
-  if (descriptor.replicaOf !== undefined) return undefined;
+/** WHY free: clients take copies of a bridge of their own user only, whatever their name. */
+function isCopy<Fd>({ descriptor }: Named<Fd>): boolean {
+  return descriptor.replicaOf !== undefined;
+}
+
+function repliesOf({ name }: { readonly name: string }): LinkName | undefined {
   const link = linkNameOf(name);
-  return link?.isRequests === false ? link.service : undefined;
+  return link?.isRequests === false ? link : undefined;
+}
+
+function workerOf({ service, worker }: LinkName): string {
+  return `${offerPrefix(service)}${worker}`;
+}
+
+function count(
+  counts: Map<string, Decided>,
+  key: string,
+  users: readonly number[],
+  by: 1 | -1,
+): void {
+  const decided = counts.get(key) ?? { users, names: 0 };
+  decided.names += by;
+  if (decided.names > 0) counts.set(key, decided);
+  else counts.delete(key);
 }

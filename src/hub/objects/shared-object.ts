@@ -49,6 +49,8 @@ export interface SharedObject<Fd> extends Omit<ObjectRecord, "t"> {
    */
   named: boolean;
   serviceUsers?: ObjectRecord["serviceUsers"];
+  /** It is a channel that has or had a reader, since this hub runs. */
+  hadReader?: boolean;
   /** Who removed its name, since this hub runs. */
   removedBy?: Pick<Session<Fd>, "peer" | "program"> | undefined;
   /** The position of its latest change (object-changes.ts). */

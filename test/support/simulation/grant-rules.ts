@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { RequestOf } from "../../../src/wire/messages.js";
 import { freePlaces, givenTo, partsRefusal, roleRefusal } from "./channel-rules.js";
 import type { Judge } from "./judge.js";
-import { bringBack, hasOwnFile, isForAnother, isReady, mayOpen } from "./memory-rules.js";
+import { bringBack, hasOwnFile, isReady, linkRefusal, mayOpen } from "./memory-rules.js";
 import type { Model, ModelObject, ModelSession } from "./model.js";
 import type { Held } from "./world.js";
 
@@ -71,7 +71,8 @@ export function grant(
   assert.ok(memory !== undefined && object.published);
   const isHost = hasOwnFile(object.descriptor);
   if (!mayOpen(object, session, access)) return judge.fails(id, message.id, "PERMISSION_DENIED");
-  if (isForAnother(model, object, session)) return judge.fails(id, message.id, "PERMISSION_DENIED");
+  const ofLink = linkRefusal(model, object, session, message.role);
+  if (ofLink !== undefined) return judge.fails(id, message.id, ofLink);
   const wrongRole = roleRefusal(object, message);
   if (wrongRole !== undefined) return judge.fails(id, message.id, wrongRole);
   const isTimeline = object.descriptor.content.kind === "timeline";

@@ -5,7 +5,7 @@
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Sharing } from "../../../src/wire/messages.js";
 import { isChannelAsClaimed, isKnowable } from "./channel-rules.js";
-import type { Model, ModelObject, ModelSession } from "./model.js";
+import type { Model, ModelLease, ModelObject, ModelSession } from "./model.js";
 import type { Uses } from "./tally.js";
 import type { Held } from "./world.js";
 
@@ -42,37 +42,86 @@ export function mayOpen(
   return isInvited && (access === "read" || object.sharing.access === "read-write");
 }
 
+interface Link {
+  readonly service: string;
+  readonly worker: string;
+  readonly replies: string;
+  readonly isOffer: boolean;
+}
+
 /** The service of which this name is an offer, or of whose link it has the requests. */
-function linkOf(name: string): { service: string; replies: string; isOffer: boolean } | undefined {
-  const [, service = "", worker = "", requests] =
-    /^(.+):w([0-9a-z]{1,24}:\d{1,15})(:req)?$/.exec(name) ?? [];
+function linkOf(name: string): Link | undefined {
+  const [, service = "", worker = "", number = "", requests] =
+    /^(.+):w([0-9a-z]{1,24}):(\d{1,15})(:req)?$/.exec(name) ?? [];
   if (service === "") return undefined;
-  return { service, replies: `${service}:w${worker}`, isOffer: requests === undefined };
+  const replies = `${service}:w${worker}:${number}`;
+  return { service, worker, replies, isOffer: requests === undefined };
 }
 
 type Offered = Pick<ModelObject, "name" | "descriptor">;
 
 function offeredService({ name, descriptor }: Offered): string | undefined {
   const link = linkOf(name);
-  return link?.isOffer && descriptor.replicaOf === undefined ? link.service : undefined;
+  const isOffer = descriptor.replicaOf === undefined && descriptor.content.kind === "channel";
+  return link?.isOffer && isOffer ? link.service : undefined;
 }
 
-/** The users of the service of this offer. Without one of its offers, nobody has decided. */
-function usersOfService(names: Model["names"], offer: Offered): readonly number[] | undefined {
-  const service = offeredService(offer);
-  if (service === undefined) return undefined;
+/** The users of the service of this name. Without one of its offers, nobody has decided. */
+function usersOfService(
+  names: Model["names"],
+  { name, descriptor }: Offered,
+): readonly number[] | undefined {
+  const { service, isOffer } = linkOf(name) ?? {};
+  if (!isOffer || descriptor.replicaOf !== undefined) return undefined;
   const there = [...names.values()].find((other) => offeredService(other) === service);
   return there?.serviceUsers;
 }
 
-/** Whether only other users may be workers of the service, if this is an offer. */
+/** Whether only other users may be workers of the service, or this worker, if this is an offer. */
 export function isOfOthers(
   { names, policy }: Pick<Model, "names" | "policy">,
   object: Offered,
   { peer: { uid } }: Asking,
 ): boolean {
+  const link = linkOf(object.name);
+  const same = [...names.values()].find((other) => {
+    const { service, worker, isOffer } = linkOf(other.name) ?? {};
+    return isOffer && service === link?.service && worker === link?.worker;
+  });
+  if (link?.isOffer && same && ![0, policy.uid, same.owner.uid].includes(uid)) return true;
   const users = usersOfService(names, object);
   return users !== undefined && ![0, policy.uid, ...users].includes(uid);
+}
+
+/**
+ * The user of the worker for which these requests of a client are. Undefined for other objects; null
+ * if the session is not the client.
+ */
+export function workerOfRequests(
+  { names }: Pick<Model, "names">,
+  { name }: Pick<Offered, "name">,
+  session: ModelSession,
+): number | undefined | null {
+  const link = linkOf(name);
+  if (link === undefined || link.isOffer) return undefined;
+  const replies = names.get(link.replies);
+  return replies && readerOf(replies)?.session === session ? replies.owner.uid : null;
+}
+
+/** The requests that the client of an offer has not made before it left. */
+export function requestsOfNobody(
+  { names }: Pick<Model, "names">,
+  { name }: Pick<Offered, "name">,
+): string | undefined {
+  const link = linkOf(name);
+  const replies = names.get(link?.replies ?? "");
+  if (replies?.hadReader !== true || readerOf(replies) !== undefined) return undefined;
+  const requests = `${replies.name}:req`;
+  return names.has(requests) ? undefined : requests;
+}
+
+function readerOf({ leases }: ModelObject): ModelLease | undefined {
+  return [...leases.values()].find(({ role }) => role === "reader");
 }
 
 /** Who may be workers of a service once this offer is made. Undefined if it is no offer. */
@@ -85,15 +134,21 @@ export function decidedUsers(
   return usersOfService(names, object) ?? wanted;
 }
 
-/** Whether the object has requests that only its client, its worker and the hub's user may read. */
-export function isForAnother(
-  { names, policy }: Pick<Model, "names" | "policy">,
-  { name, owner }: Pick<ModelObject, "name" | "owner">,
+/** Why a user may not use the channel of a link. */
+export function linkRefusal(
+  { policy }: Pick<Model, "policy">,
+  object: ModelObject,
   { peer: { uid } }: Asking,
-): boolean {
-  const link = linkOf(name);
-  if (link === undefined || link.isOffer) return false;
-  return ![0, policy.uid, owner.uid, names.get(link.replies)?.owner.uid].includes(uid);
+  role: string | undefined,
+): "READERS_FULL" | "PERMISSION_DENIED" | undefined {
+  const link = linkOf(object.name);
+  if (link === undefined) return undefined;
+  if (link.isOffer && role === "reader") return object.hadReader ? "READERS_FULL" : undefined;
+  const users = [0, policy.uid, object.owner.uid];
+  if (!link.isOffer) users.push(...(object.serviceUsers ?? []));
+  else if (object.descriptor.content.kind !== "channel") return undefined;
+  else if (role === "observer") users.push(readerOf(object)?.session.peer.uid ?? uid + 1);
+  return users.includes(uid) ? undefined : "PERMISSION_DENIED";
 }
 
 function pages(bytes: number): number {

@@ -72,6 +72,7 @@ export interface ModelObject {
   readonly replace?: Replace | undefined;
   /** Of an offer: who may be workers of its service, beside root and the hub's user. */
   serviceUsers?: readonly number[] | undefined;
+  hadReader?: boolean;
   published: boolean;
   named: boolean;
 }

@@ -2,6 +2,8 @@
  * The simplest model of a hub's promises: who holds what, which names exist, and what waits. It is
  * told each event and knows what must follow. It has no descriptors, messages or records.
  */
+
+import type { ErrorCode } from "../../../src/base/error-codes.js";
 import type { ConnectionId, Peer } from "../../../src/hub/core/ports.js";
 import type { RequestOf } from "../../../src/wire/messages.js";
 import {
@@ -17,7 +19,7 @@ import {
   writerOf,
 } from "./channel-rules.js";
 import { isSameProcess } from "./identity.js";
-import { endsWithOwner } from "./memory-rules.js";
+import { endsWithOwner, requestsOfNobody } from "./memory-rules.js";
 import { ModelAccounts } from "./model-accounts.js";
 import type {
   ModelConnection,
@@ -41,7 +43,11 @@ export class Model extends ModelAccounts {
   /** Drains that wait: the owner's session and the request. */
   readonly drains = new Map<ModelObject, { session: ModelSession; request: number }>();
   /** Answers to drains in the current event, and whether each one succeeded. */
-  readonly drained: { connection: ConnectionId; request: number; ok: boolean }[] = [];
+  readonly drained: {
+    readonly connection: ConnectionId;
+    readonly request: number;
+    readonly failure: ErrorCode | undefined;
+  }[] = [];
   readonly connections = new Map<ConnectionId, ModelConnection>();
   readonly sessions = new Map<number, ModelSession>();
   readonly objects = new Map<number, ModelObject>();
@@ -171,6 +177,7 @@ export class Model extends ModelAccounts {
     const lease: ModelLease = { id, kind, role, place, hasParts: false, session, object };
     this.touched.add(object);
     object.leases.set(id, lease);
+    if (role === "reader") object.hadReader = true;
     session.leases.set(id, lease);
     session.tally.add({ leases: 1 });
     this.count(session.peer.uid, { leases: 1 });
@@ -198,13 +205,27 @@ export class Model extends ModelAccounts {
     else this.#endIfUnused(object);
     if (kind === "owner") this.endDrain(object, false);
     else if (isDrained(object)) this.endDrain(object, true);
+    const requests = requestsOfNobody(this, object);
+    if (requests !== undefined) this.#refuseWaits(requests);
+  }
+
+  #refuseWaits(name: string): void {
+    for (const ofSession of [...(this.waits.get(name)?.values() ?? [])])
+      for (const wait of [...ofSession]) {
+        const { session, request } = wait;
+        this.endWait(wait);
+        const connection = session.connection.id;
+        this.drained.push({ connection, request: request.id, failure: "NOT_FOUND" });
+      }
   }
 
   /** Answers a drain that waits. */
   endDrain(object: ModelObject, ok: boolean): void {
     const drain = this.drains.get(object);
     if (drain === undefined || !this.drains.delete(object)) return;
-    this.drained.push({ connection: drain.session.connection.id, request: drain.request, ok });
+    const connection = drain.session.connection.id;
+    const failure = ok ? undefined : "ABORTED";
+    this.drained.push({ connection, request: drain.request, failure });
   }
 
   remove(object: ModelObject): void {

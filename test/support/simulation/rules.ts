@@ -19,6 +19,7 @@ import {
   isReady,
   mayManage,
   usesOf,
+  workerOfRequests,
 } from "./memory-rules.js";
 import { isDrained, type ModelConnection, type ModelObject, type ModelSession } from "./model.js";
 import { changes, clients, inspect, list, status } from "./report-rules.js";
@@ -121,11 +122,11 @@ function ofSession(event: Event, session: ModelSession, message: Request, held: 
   judge.ok(id, message.id);
 }
 
-/** Checks the answers to drains that the current event has ended. */
+/** Checks the answers to drains and opens that the current event has ended. */
 export function drained({ model, judge }: Pick<Event, "model" | "judge">): void {
-  for (const { connection, request, ok } of model.drained.splice(0)) {
-    if (ok) judge.ok(connection, request);
-    else judge.fails(connection, request, "ABORTED");
+  for (const { connection, request, failure } of model.drained.splice(0)) {
+    if (failure === undefined) judge.ok(connection, request);
+    else judge.fails(connection, request, failure);
   }
 }
 
@@ -242,9 +243,12 @@ function create(
   if (isOfOthers(model, message, session)) return judge.fails(id, message.id, "PERMISSION_DENIED");
   const { uid, gid } = session.peer;
   const { workers = [] } = message;
-  const serviceUsers = decidedUsers(model, message, [...new Set([uid, ...workers])]);
-  if (serviceUsers === undefined && message.workers !== undefined)
+  const decided = decidedUsers(model, message, [...new Set([uid, ...workers])]);
+  if (decided === undefined && message.workers !== undefined)
     return judge.fails(id, message.id, "INVALID_MESSAGE");
+  const worker = workerOfRequests(model, message, session);
+  if (worker === null) return judge.fails(id, message.id, "PERMISSION_DENIED");
+  const serviceUsers = worker === undefined ? decided : [worker];
   if (!checkCreated(descriptor, sharing, held))
     return judge.fails(id, message.id, "INVALID_DESCRIPTOR");
   if (found !== undefined && replace === undefined)
@@ -305,11 +309,13 @@ function publish(event: Event, session: ModelSession, message: RequestOf<"publis
       return judge.fails(id, message.id, found === undefined ? "NOT_FOUND" : "NAME_TAKEN");
     const notReplaced = found && whyNotReplaced(found, descriptor, replace, session);
     if (notReplaced !== undefined) return judge.fails(id, message.id, notReplaced);
-    if (isOfOthers(model, object, session)) return judge.fails(id, message.id, "PERMISSION_DENIED");
+    if (isOfOthers(model, object, session) || workerOfRequests(model, object, session) === null)
+      return judge.fails(id, message.id, "PERMISSION_DENIED");
   }
   if (event.diskFull && !object.published) return judge.fails(id, message.id, "DISK_FULL");
   if (!object.published && object.replace !== undefined) {
-    object.serviceUsers = decidedUsers(model, object, object.serviceUsers ?? []);
+    object.serviceUsers =
+      decidedUsers(model, object, object.serviceUsers ?? []) ?? object.serviceUsers;
     model.takeName(object);
   }
   if (event.isKept(object.id)) judge.ok(id, message.id);

@@ -10,6 +10,7 @@ import { OBSERVER, READER, SERVING_ALL } from "./channel-rig.js";
 
 const [ALICE, BOB, CARL, ROOT, HUB] = [1, 2, 3, 4, 5];
 const OFFER = "s:wa1:0";
+const REQUESTS = `${OFFER}:req`;
 
 /** The users that may be workers of an offer's service, as the hub tells root. */
 function workersOf(rig: CoreRig, name: string): unknown {
@@ -29,39 +30,66 @@ function nextHub({ records }: CoreRig): CoreRig {
   return next;
 }
 
+let rig: CoreRig;
+beforeEach(() => {
+  rig = new CoreRig(SERVING_ALL);
+  greet();
+});
+
+function greet(): void {
+  for (const [connection, uid] of [ALICE, BOB, CARL, 0, 500].entries())
+    rig.greeted(connection + 1, "worker", peerOf(connection + 1, { uid, gid: uid }));
+}
+
+function made(
+  user: number,
+  name: string,
+  descriptor: Descriptor = channelOf(),
+  more: { readonly replace?: Replace; readonly workers?: number[] } = {},
+) {
+  const sharing = { with: "all", access: "read" } as const;
+  const fields = { name, lifetime: "held", descriptor, sharing, ...more } as const;
+  const { content } = descriptor;
+  const fds = content.kind === "channel" ? rig.channelFds(content) : [rig.fd()];
+  const { reply } = rig.ask(user, "create", fields, fds);
+  if (!reply.ok) return reply.error;
+  return reply.result as { readonly object: number; readonly lease: number };
+}
+
+function offered(
+  user: number,
+  name: string,
+  ...workers: number[]
+): { object: number; lease: number } {
+  const found = made(user, name, undefined, workers.length > 0 ? { workers } : {});
+  assert.ok("lease" in found, JSON.stringify(found));
+  return found;
+}
+
+/** The replies of an offer of this user. */
+function offerChannel(user: number): { readonly object: number; readonly lease: number } {
+  const found = made(user, OFFER, channelOf({ readersMax: 1 }));
+  assert.ok("lease" in found, JSON.stringify(found));
+  rig.result(user, "publish", { object: found.object });
+  return found;
+}
+
+/** A client claims the offer. Returns its lease. */
+function claimed(client: number): number {
+  return rig.result(client, "open", { name: OFFER, ...READER }).lease as number;
+}
+
+/** A link of this worker and this client, who has sent requests. */
+function link(worker: number, client: number): { readonly lease: number } {
+  const offer = offerChannel(worker);
+  claimed(client);
+  const requests = made(client, REQUESTS, channelOf());
+  assert.ok("object" in requests, JSON.stringify(requests));
+  rig.result(client, "publish", { object: requests.object });
+  return offer;
+}
+
 describe("the users of a service", () => {
-  let rig: CoreRig;
-  beforeEach(() => {
-    rig = new CoreRig(SERVING_ALL);
-    for (const [connection, uid] of [ALICE, BOB, CARL, 0, 500].entries())
-      rig.greeted(connection + 1, "worker", peerOf(connection + 1, { uid, gid: uid }));
-  });
-
-  function made(
-    user: number,
-    name: string,
-    descriptor: Descriptor = hostArray,
-    more: { readonly replace?: Replace; readonly workers?: number[] } = {},
-  ) {
-    const sharing = { with: "all", access: "read" } as const;
-    const fields = { name, lifetime: "held", descriptor, sharing, ...more } as const;
-    const { content } = descriptor;
-    const fds = content.kind === "channel" ? rig.channelFds(content) : [rig.fd()];
-    const { reply } = rig.ask(user, "create", fields, fds);
-    if (!reply.ok) return reply.error;
-    return reply.result as { readonly object: number; readonly lease: number };
-  }
-
-  function offered(
-    user: number,
-    name: string,
-    ...workers: number[]
-  ): { object: number; lease: number } {
-    const found = made(user, name, hostArray, workers.length > 0 ? { workers } : {});
-    assert.ok("lease" in found, JSON.stringify(found));
-    return found;
-  }
-
   it("are the first one, root and the hub's user", () => {
     offered(ALICE, OFFER);
     offered(ALICE, "s:wa2:0");
@@ -87,17 +115,18 @@ describe("the users of a service", () => {
 
   it("are those of this very service, by the names of its offers", () => {
     offered(ALICE, OFFER);
-    for (const name of [
-      "s",
-      "s:b",
-      "s:w:0",
-      "s:wb",
-      "s:wb:0:x",
-      "s2:wb:0",
-      "t:s:wb:0",
-      `${OFFER}:req`,
-    ])
+    for (const name of ["s", "s:b", "s:w:0", "s:wb", "s:wb:0:x", "s2:wb:0", "t:s:wb:0"])
       offered(BOB, name);
+  });
+
+  it("have the name of no array, which is no offer", () => {
+    assert.ok("lease" in (made(ALICE, "layer:w1:0", hostArray) as object));
+    offered(BOB, "layer:w2:0");
+    assert.match(JSON.stringify(made(ALICE, "layer:w3:0", hostArray)), /belongs to user 2/);
+    assert.match(
+      JSON.stringify(made(ALICE, OFFER, hostArray, { workers: [BOB] })),
+      /INVALID_MESSAGE.+it is no offer of a service/,
+    );
   });
 
   it("do not matter to a copy that a bridge has made", () => {
@@ -108,7 +137,7 @@ describe("the users of a service", () => {
   });
 
   it("are looked at again when an offer takes its name over", () => {
-    const late = made(BOB, "s:wb:0", hostArray, { replace: true });
+    const late = made(BOB, "s:wb:0", undefined, { replace: true });
     assert.ok("object" in late);
     offered(ALICE, OFFER);
     assert.equal(rig.failure(BOB, "publish", { object: late.object }), "PERMISSION_DENIED");
@@ -148,7 +177,7 @@ describe("the users of a service", () => {
   });
 
   it("are the same in the next hub, also if the first offer is gone", () => {
-    const late = made(ALICE, "s:wa2:0", hostArray, { replace: true, workers: [CARL] });
+    const late = made(ALICE, "s:wa2:0", undefined, { replace: true, workers: [CARL] });
     assert.ok("object" in late);
     const first = offered(ALICE, OFFER, BOB);
     offered(BOB, "s:wb:0", CARL);
@@ -162,7 +191,7 @@ describe("the users of a service", () => {
 
   it("are named in an offer, and in nothing else", () => {
     for (const name of ["frame", "s", `${OFFER}:req`, "s:w:0"])
-      assert.deepEqual(made(ALICE, name, hostArray, { workers: [BOB] }), {
+      assert.deepEqual(made(ALICE, name, undefined, { workers: [BOB] }), {
         code: "INVALID_MESSAGE",
         message: `Cannot create "${name}": it is no offer of a service`,
       });
@@ -170,27 +199,106 @@ describe("the users of a service", () => {
     assert.match(JSON.stringify(copy), /INVALID_MESSAGE/);
   });
 
-  it("alone read the requests of a client, whoever else may open them", () => {
+  it("have their names to themselves, also among copies that a bridge has made", () => {
     offered(ALICE, OFFER);
-    const name = `${OFFER}:req`;
-    const requests = made(CARL, name, channelOf());
-    assert.ok("object" in requests);
-    rig.result(CARL, "publish", { object: requests.object });
+    const taken = (user: number) => made(user, "s:wa1:1", replica);
+    assert.deepEqual(taken(BOB), {
+      code: "PERMISSION_DENIED",
+      message: 'Cannot create "s:wa1:1": worker "a1" is of user 1, and user 2 asked',
+    });
+    assert.ok("lease" in taken(ALICE));
+    assert.ok("lease" in (made(BOB, "s:wf:0", replica) as object));
+    assert.match(JSON.stringify(made(CARL, "s:wf:1", replica)), /worker \\"f\\" is of user 2/);
+    assert.match(JSON.stringify(made(CARL, "s:wf:1")), /PERMISSION_DENIED/);
+  });
+
+  it("alone read the requests of a client, whoever else may open them", () => {
+    link(ALICE, CARL);
     for (const as of [READER, OBSERVER]) {
-      assert.equal(rig.failure(BOB, "open", { name, ...as }), "PERMISSION_DENIED");
+      assert.equal(rig.failure(BOB, "open", { name: REQUESTS, ...as }), "PERMISSION_DENIED");
       for (const user of [CARL, ROOT, HUB, ALICE].slice(as === READER ? 3 : 0))
-        rig.result(user, "open", { name, ...as });
+        rig.result(user, "open", { name: REQUESTS, ...as });
     }
   });
 
-  it("have no requests to read once the worker is gone", () => {
-    const { lease } = offered(ALICE, OFFER);
-    const name = `${OFFER}:req`;
-    const requests = made(CARL, name, channelOf());
-    assert.ok("object" in requests);
-    rig.result(CARL, "publish", { object: requests.object });
+  it("are the same for the requests of a client once the worker is gone, and its name is taken", () => {
+    const { lease } = link(ALICE, CARL);
     rig.result(ALICE, "release", { lease });
-    const { reply } = rig.ask(ALICE, "open", { name, ...READER });
-    assert.match(JSON.stringify(reply), /has requests of user 3, whose worker is gone, and user 1/);
+    offered(BOB, OFFER);
+    for (const as of [READER, OBSERVER]) {
+      const { reply } = rig.ask(BOB, "open", { name: REQUESTS, ...as });
+      assert.ok(!reply.ok);
+      const { message } = reply.error;
+      assert.match(message, /it has requests of user 3 for a worker of user 1, and user 2 asked$/);
+    }
+    const records = [...replay(rig.records).objects.values()].map(({ record }) => record);
+    assert.deepEqual(records.find(({ name }) => name === REQUESTS)?.serviceUsers, [ALICE]);
+  });
+});
+
+describe("the channels of a link", () => {
+  it("are made by the client that reads the offer, and by no other process", () => {
+    offerChannel(ALICE);
+    const refused = {
+      code: "PERMISSION_DENIED",
+      message:
+        `Cannot create "${REQUESTS}": its client is whoever reads "${OFFER}", and this process ` +
+        "does not",
+    };
+    for (const user of [ALICE, BOB, ROOT, HUB])
+      assert.deepEqual(made(user, REQUESTS, channelOf()), refused);
+    const lease = claimed(CARL);
+    assert.deepEqual(made(BOB, REQUESTS, hostArray), refused);
+    rig.result(CARL, "release", { lease });
+    assert.deepEqual(made(CARL, REQUESTS, channelOf()), refused);
+    assert.deepEqual(made(CARL, "s:wnone:0:req", channelOf()), {
+      code: "PERMISSION_DENIED",
+      message:
+        'Cannot create "s:wnone:0:req": its client is whoever reads "s:wnone:0", and this ' +
+        "process does not",
+    });
+  });
+
+  it("are of one client only, because one that has left still has the memory", () => {
+    offerChannel(ALICE);
+    rig.result(BOB, "release", { lease: claimed(BOB) });
+    for (const user of [CARL, BOB, ROOT]) {
+      const { reply } = rig.ask(user, "open", { name: OFFER, ...READER });
+      assert.match(JSON.stringify(reply), /READERS_FULL.+another client has claimed it/);
+    }
+  });
+
+  it("show their replies to nobody but the worker, the client, root and the hub's user", () => {
+    offerChannel(ALICE);
+    const code = (user: number) => {
+      const { reply } = rig.ask(user, "open", { name: OFFER, ...OBSERVER });
+      return reply.ok ? undefined : reply.error.code;
+    };
+    const codes = () => [ALICE, BOB, CARL, ROOT, HUB].map(code);
+    const denied = "PERMISSION_DENIED";
+    assert.deepEqual(codes(), [undefined, denied, denied, undefined, undefined]);
+    rig.result(CARL, "open", { name: OFFER, ...READER });
+    assert.deepEqual(codes(), [undefined, denied, undefined, undefined, undefined]);
+  });
+
+  it("are given up at once when the client leaves before it has made its own", () => {
+    for (const left of ["offer", "both", "unpublished"] as const) {
+      rig = new CoreRig(SERVING_ALL);
+      greet();
+      offerChannel(ALICE);
+      const wait = { name: REQUESTS, ...READER, wait: true } as const;
+      const waiting = rig.send(ALICE, "open", wait);
+      const lease = claimed(CARL);
+      assert.deepEqual(rig.answersTo(ALICE, waiting), []);
+      if (left !== "offer") made(CARL, REQUESTS, channelOf());
+      if (left === "both") rig.core.processEnded(CARL);
+      else rig.result(CARL, "release", { lease });
+      if (left === "unpublished") rig.core.processEnded(CARL);
+      const [answer] = rig.answersTo(ALICE, waiting);
+      assert.deepEqual(answer?.reply.ok === false && answer.reply.error, {
+        code: "NOT_FOUND",
+        message: `Cannot open "${REQUESTS}": the client that claimed the offer has left`,
+      });
+    }
   });
 });
