@@ -268,7 +268,12 @@ class Soak {
     const endMs = monotonicMs() + SETTLE_LIMIT_MS;
     for (;;) {
       const sample = await this.#sample();
-      const isEmpty = sample.objects === 0 && sample.leases === 0 && sample.clients === 1;
+      const isEmpty =
+        sample.objects === 0 &&
+        sample.leases === 0 &&
+        sample.clients === 1 &&
+        // Large memory is freed a little later than the object ends.
+        sample.memoryFilesOfAll === 0;
       if ((isEmpty && (begin === undefined || sample.fds <= begin.fds)) || monotonicMs() > endMs)
         return sample;
       await pause(20, this.#options.signal);
