@@ -69,7 +69,10 @@ function wheelFolders(env: NodeJS.ProcessEnv): string[] {
     ...(env.VIRTUAL_ENV ? [env.VIRTUAL_ENV] : []),
     // WHY not only beside a python3: that of a virtual environment links into a folder that this
     // user may not be allowed to enter.
-    ...(env.PATH ?? "").split(delimiter).filter(isAbsolute).map((folder) => dirname(folder)),
+    ...(env.PATH ?? "")
+      .split(delimiter)
+      .filter(isAbsolute)
+      .map((folder) => dirname(folder)),
     join(homedir(), ".local"),
     "/usr/local",
   ];
