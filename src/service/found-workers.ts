@@ -27,10 +27,24 @@ export class FoundWorkers {
       if (worker !== ELSEWHERE && !workers.has(worker)) this.#unusable.delete(worker);
   }
 
-  /** Offers of workers that were refused before come last, so that the others have a turn. */
-  bestFirst<Offer extends FoundOffer>(offers: readonly Offer[]): Offer[] {
-    const wasRefused = ({ worker }: FoundOffer) => (this.#unusable.has(worker) ? 1 : 0);
-    return offers.toSorted((one, other) => wasRefused(one) - wasRefused(other));
+  /**
+   * Offers of workers that were refused before come last, so that the others have a turn. Before
+   * that, users take turns: one may make any number of offers that say nothing.
+   */
+  bestFirst<Offer extends FoundOffer>(
+    offers: readonly Offer[],
+    userOf: (offer: Offer) => number | undefined,
+  ): Offer[] {
+    const turns = new Map<number | undefined, number>();
+    const ranked = offers.map((offer) => {
+      const uid = userOf(offer);
+      const turn = turns.get(uid) ?? 0;
+      turns.set(uid, turn + 1);
+      return { offer, turn, wasRefused: this.#unusable.has(offer.worker) ? 1 : 0 };
+    });
+    return ranked
+      .sort((one, other) => one.wasRefused - other.wasRefused || one.turn - other.turn)
+      .map(({ offer }) => offer);
   }
 
   refused(worker: string, error: unknown): void {

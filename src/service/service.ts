@@ -134,9 +134,9 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
   }
 
   /** For links. @internal */
-  onEnd(link: WorkerLink<Q, R>): void {
+  onEnd(link: WorkerLink<Q, R>, closeReplies: () => void): void {
     this.#links.delete(link);
-    this.#offers.roomCame();
+    this.#offers.linkEnded(closeReplies);
   }
 
   /**
@@ -195,7 +195,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
       await this.#work(work, reply);
     } finally {
       clearTimeout(work.timer);
-      reply.close();
+      work.link.closeReply(reply);
       this.#running.delete(work);
       this.#pump();
       if (this.#running.size === 0) this.#onIdle();

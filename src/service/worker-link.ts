@@ -28,7 +28,8 @@ export interface LinkChannels<Q extends DType = DType, R extends DType = DType> 
 
 export interface LinkEvents<Q extends DType = DType, R extends DType = DType> {
   onRequest(link: WorkerLink<Q, R>, request: ServiceRequest<Q>): void;
-  onEnd(link: WorkerLink<Q, R>): void;
+  /** @param closeReplies closes the channel of the replies. Call it once, soon. */
+  onEnd(link: WorkerLink<Q, R>, closeReplies: () => void): void;
   /** The device is lost. Clients may send their requests elsewhere when this process ends. */
   onLost(): void;
 }
@@ -158,8 +159,7 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
     this.#underWay.clear();
     releaseAll([
       () => this.#requests.close(),
-      () => this.#giveBack(() => this.#replies.writer.close()),
-      () => this.#events.onEnd(this),
+      () => this.#events.onEnd(this, () => this.#giveBack(() => this.#replies.writer.close())),
     ]);
   }
 

@@ -1,14 +1,18 @@
 /**
  * A worker's offers. An offer is a channel for replies with one reader, and a wait for the request
- * channel of the client that opens it. If that client dies before it has made its channel, the next
- * client can open the offer.
+ * channel of the client that opens it. If that client leaves before it has made its channel, the
+ * worker makes another offer.
+ *
+ * The hub keeps a service's name for its user as long as the service has an offer or a link. So
+ * what has ended goes only once the next offer is there: otherwise another user could claim the
+ * only offer, stay silent, and take the name in the moment without one.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { DType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { GrowingPause } from "../base/pause.js";
-import { acquireInAsync } from "../base/scope.js";
+import { acquireInAsync, releaseAll } from "../base/scope.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { Hub } from "../client/hub.js";
@@ -158,6 +162,10 @@ export class WorkerOffers<Q extends DType = DType, R extends DType = DType> {
   readonly #make: (wait: WaitOptions) => Promise<WorkerOffer<Q, R>>;
   readonly #stopWatchingHub: () => void;
   readonly #first: WorkerOffer<Q, R>;
+  /** No offer is open, so what ends stays until the next one is. */
+  #keepsName = false;
+  /** Each closes one of these. */
+  readonly #endedOnes: (() => void)[] = [];
   #hasHub = true;
   #done: Promise<void> = Promise.resolve();
   #onRoom: () => void = () => {};
@@ -197,8 +205,12 @@ export class WorkerOffers<Q extends DType = DType, R extends DType = DType> {
     this.#done = this.#run(takers);
   }
 
-  /** There may be room for another client. */
-  roomCame(): void {
+  /**
+   * A link has ended, so there may be room for another client.
+   * @param closeReplies closes the channel that was its offer
+   */
+  linkEnded(closeReplies: () => void): void {
+    this.#leave(closeReplies);
     this.#onRoom();
   }
 
@@ -216,21 +228,46 @@ export class WorkerOffers<Q extends DType = DType, R extends DType = DType> {
     let offer: WorkerOffer<Q, R> | undefined = this.#first;
     while (!signal.aborted) {
       try {
-        offer ??= await this.#make({ timeoutMs: undefined, signal });
+        offer ??= await this.#next();
         const requests = await offer.taken(signal);
+        this.#keepsName = true;
         takers.onTaken(requests, offer.replies);
-        pause.reset();
         offer = undefined;
+        pause.reset();
         await this.#room(takers);
       } catch (error) {
-        offer?.close();
+        this.#keepsName = true;
+        const ended = offer;
         offer = undefined;
-        if (hasCode(error, "CLOSED") || !this.#hasHub) return;
+        if (ended !== undefined) this.#leave(() => ended.close());
+        if (hasCode(error, "CLOSED") || !this.#hasHub) break;
         // The hub may be full, or a client may send nonsense again and again.
         await delay(pause.nextMs(), undefined, { signal }).catch(() => {});
       }
     }
+    this.#keepsName = false;
+    this.#closeEnded();
     offer?.close();
+  }
+
+  async #next(): Promise<WorkerOffer<Q, R>> {
+    try {
+      const offer = await this.#make({ timeoutMs: undefined, signal: this.#ended.signal });
+      this.#keepsName = false;
+      return offer;
+    } finally {
+      // Also if it failed, perhaps for lack of the room that these take.
+      this.#closeEnded();
+    }
+  }
+
+  #leave(close: () => void): void {
+    if (this.#keepsName) this.#endedOnes.push(close);
+    else close();
+  }
+
+  #closeEnded(): void {
+    releaseAll(this.#endedOnes.splice(0));
   }
 
   async #room(takers: OfferTakers<Q, R>): Promise<void> {

@@ -116,7 +116,8 @@ export class WorkerSearch {
     const workers = workersAmong(this.#service, names);
     this.#found.see(workers);
     const begun: Promise<boolean>[] = [];
-    for (const offer of this.#found.bestFirst(offersAmong(this.#service, names))) {
+    const offers = offersAmong(this.#service, names);
+    for (const offer of this.#found.bestFirst(offers, ({ name }) => owners.get(name))) {
       workers.delete(offer.worker);
       const uid = owners.get(offer.name);
       if (uid !== undefined && !this.#trusted.has(uid)) {

@@ -77,7 +77,7 @@ export class ClaimServer {
     const offers = (await this.#offers(service)).filter(({ worker }) => !except.has(worker));
     known.see(new Set(offers.map(({ worker }) => worker)));
     const claimed = await claimAnyOf(
-      known.bestFirst(offers),
+      known.bestFirst(offers, ({ object }) => object.ownerUid),
       (offer, signal) => this.#claimOne(offer, signal),
       (offer, error) => {
         // Another client was faster, or the worker is gone.

@@ -10,6 +10,7 @@ import contextlib
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -162,12 +163,9 @@ class WorkerSearch:
             self._look_failure = None
             for gone in set(self._unusable) - workers:
                 del self._unusable[gone]
-            # Those that were refused come last, so that the others have a turn.
             refused = set(self._unusable)
         begun: list[str] = []
-        for offer in sorted(
-            offers_among(self._service, names), key=lambda offer: offer.worker in refused
-        ):
+        for offer in _best_first(offers_among(self._service, names), owners, refused):
             workers.discard(offer.worker)
             if owners[offer.name] not in self._trusted:
                 with self._changed:
@@ -276,6 +274,22 @@ class WorkerSearch:
         )
         with self._changed:
             self._unusable[worker] = CudaIpcError("READERS_FULL", message)
+
+
+def _best_first(
+    offers: list[FoundOffer], owners: dict[str, int], refused: set[str]
+) -> list[FoundOffer]:
+    """Those that were refused come last, so that the others have a turn.
+
+    Before that, users take turns: one may make any number of offers that say nothing.
+    """
+    turns: Counter[int] = Counter()
+    keys: dict[str, tuple[bool, int]] = {}
+    for offer in offers:
+        uid = owners[offer.name]
+        keys[offer.name] = offer.worker in refused, turns[uid]
+        turns[uid] += 1
+    return sorted(offers, key=lambda offer: keys[offer.name])
 
 
 def _given(offer: FoundOffer) -> Callable[[Deadline], tuple[FoundOffer, str | None]]:

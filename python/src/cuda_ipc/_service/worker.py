@@ -204,6 +204,12 @@ class Service(ClosingAsync, OfProcess):
     def _has_room(self) -> bool:
         return len(self._links) < self._plan.clients_max
 
+    def _leave(self, replies: ChannelWriter) -> None:
+        if self._offers is None:
+            self._closings.close(replies)
+        else:
+            self._offers.leave(replies)
+
     def _on_link_end(self, link: WorkerLink) -> None:
         with self._lock:
             self._links.pop(link, None)

@@ -295,11 +295,10 @@ class WorkerLink:
         self._service._on_link_end(self)
 
     def _close_channels(self) -> None:
-        closings = self._service._closings
         try:
-            closings.close(self._requests)
+            self._service._closings.close(self._requests)
         finally:
-            closings.close(self._replies)
+            self._service._leave(self._replies)
 
     def _gone(self, found: str) -> CudaIpcError:
         return CudaIpcError("PEER_GONE", f"Cannot reply: {found}")

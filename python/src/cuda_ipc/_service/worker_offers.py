@@ -1,6 +1,10 @@
 """A worker's offers. An offer is a channel for replies with one reader.
 
-If the client that claims it dies before it has made its own channel, the next one can claim it.
+If the client that opens it leaves before it has made its channel, the worker makes another offer.
+
+The hub keeps a service's name for its user as long as the service has an offer or a link. So what
+has ended goes only once the next offer is there: otherwise another user could claim the only offer,
+stay silent, and take the name in the moment without one.
 """
 
 from __future__ import annotations
@@ -52,6 +56,9 @@ class WorkerOffers:
         self._changed = threading.Condition()
         self._is_closed = False
         self._wait: Deadline | None = None
+        # No offer is open, so what ends stays until the next one is.
+        self._keeps_name = False
+        self._ended: list[ChannelWriter] = []
         self._offer: ChannelWriter | None = self._make(timeout)
         self._thread = threading.Thread(
             target=self._run, name=f"cuda-ipc offers {service.name}", daemon=True
@@ -63,6 +70,14 @@ class WorkerOffers:
     def room_came(self) -> None:
         with self._changed:
             self._changed.notify_all()
+
+    def leave(self, replies: ChannelWriter) -> None:
+        """Closes the replies of a link or an offer that has ended, or soon."""
+        with self._changed:
+            if self._keeps_name:
+                self._ended.append(replies)
+                return
+        self._service._closings.close(replies)
 
     def stop(self) -> None:
         """Takes the open offer back, soon."""
@@ -113,29 +128,47 @@ class WorkerOffers:
         while not self._is_closed:
             try:
                 if self._offer is None:
-                    with self._limited(
-                        "offer a link to a client", DEFAULT_MS_REQUEST / 1000
-                    ) as limit:
-                        self._offer = self._make(limit)
+                    self._offer = self._next()
                 requests = self._taken(self._offer)
+                self._keeps_name = True
                 replies, self._offer = self._offer, None
                 self._service._on_taken(requests, replies)
                 pause = GrowingPause()
                 self._await_room()
             except CudaIpcError as wrong:
+                self._keeps_name = True
                 self._drop_offer()
                 if wrong.code == "CLOSED" or self._hub.closed:
-                    return
+                    break
                 # The hub may be full, or a client may send nonsense again and again.
                 with self._changed:
                     if not self._is_closed:
                         self._changed.wait(pause.next())
+        self._close_ended(keeps_name=False)
         self._drop_offer()
+
+    def _next(self) -> ChannelWriter:
+        keeps_name = True
+        try:
+            with self._limited("offer a link to a client", DEFAULT_MS_REQUEST / 1000) as limit:
+                offer = self._make(limit)
+            keeps_name = False
+            return offer
+        finally:
+            # Also if it failed, perhaps for lack of the room that these take.
+            self._close_ended(keeps_name)
 
     def _drop_offer(self) -> None:
         offer, self._offer = self._offer, None
         if offer is not None:
-            self._service._closings.close(offer)
+            self.leave(offer)
+
+    def _close_ended(self, keeps_name: bool) -> None:
+        with self._changed:
+            self._keeps_name = keeps_name
+            ended, self._ended = self._ended, []
+        for replies in ended:
+            self._service._closings.close(replies)
 
     def _await_room(self) -> None:
         with self._changed:
