@@ -4,7 +4,7 @@
  * folder, never half of the real one.
  */
 import { randomBytes } from "node:crypto";
-import type { Stats } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import {
   type FileHandle,
   link,
@@ -17,9 +17,10 @@ import {
   stat,
   unlink,
 } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { messageOf, SystemError } from "../base/errors.js";
-import { behindLinks } from "./behind-links.js";
+import { behindLinks, holdFolder } from "../os/behind-links.js";
+import { holdPath } from "../os/held-path.js";
 import { fileSystemError } from "./file-errors.js";
 
 export interface AtomicWriteOptions {
@@ -51,8 +52,12 @@ export async function writeFileAtomically<T>(
 ): Promise<T> {
   try {
     const { force = false, durable = true } = options;
-    const { target, mode } = await checkTarget(path, force);
-    const temporary = join(dirname(target), `.cuda-ipc-${randomBytes(8).toString("hex")}.tmp`);
+    const real = await behindLinks(path);
+    await using folder = await holdFolder(dirname(real));
+    // A name with a slash at its end is a folder's, and then the system calls say so.
+    const target = join(folder.path, basename(real), path.endsWith("/") ? "/" : "");
+    const mode = await checkTarget(target, path, force);
+    const temporary = join(folder.path, `.cuda-ipc-${randomBytes(8).toString("hex")}.tmp`);
     const file = await open(temporary, "wx+", mode ?? 0o666);
     const writeAndSync = async (): Promise<T> => {
       if (mode !== undefined) await file.chmod(mode);
@@ -66,27 +71,25 @@ export async function writeFileAtomically<T>(
       return result;
     };
     const result = await thenAlways(publish, () => removeIfThere(temporary));
-    if (durable) await syncFolder(dirname(target));
+    if (durable) await syncFolder(folder.path);
     return result;
   } catch (error) {
     throw fileSystemError(`write ${JSON.stringify(path)}`, error);
   }
 }
 
-interface Target {
-  /** The path behind symbolic links. */
-  readonly target: string;
-  /** The permissions of the file that is replaced. */
-  readonly mode?: number;
-}
-
-/** Fails early, before all data is written. The link at the end would fail anyway. */
-async function checkTarget(path: string, force: boolean): Promise<Target> {
-  // A name with a slash at its end is a folder's, and then the system calls say so.
-  const target = (await behindLinks(path)) + (path.endsWith("/") ? "/" : "");
+/**
+ * Fails early, before all data is written. The link at the end would fail anyway.
+ * @returns the permissions of the file that is replaced
+ */
+async function checkTarget(
+  target: string,
+  path: string,
+  force: boolean,
+): Promise<number | undefined> {
   const facts = await statIfThere(target);
-  if (facts === undefined) return { target };
-  if (force && facts.isFile()) return { target, mode: keptMode(facts) };
+  if (facts === undefined) return undefined;
+  if (force && facts.isFile()) return keptMode(facts);
   const problem = facts.isFile()
     ? "the file is there already"
     : "something other than a file is there";
@@ -127,32 +130,47 @@ export async function writeFolderAtomically(
   { durable = true }: { readonly durable?: boolean | undefined },
   write: (folder: NewFolder) => Promise<void>,
 ): Promise<void> {
-  const target = resolve(path);
-  const parent = dirname(target);
-  const temporary = join(parent, `.cuda-ipc-${randomBytes(8).toString("hex")}.tmp`);
-  const writeFile: NewFolder["writeFile"] = async (name, writeContent) => {
-    const file = await open(join(temporary, name), "wx+");
-    const writeAndSync = async () => {
-      await writeContent(file);
-      if (durable) await file.sync();
-    };
-    await thenAlways(writeAndSync, () => file.close());
-  };
-  const publish = async (): Promise<void> => {
-    await write({ writeFile });
-    if (durable) await syncFolder(temporary);
-    await rename(temporary, target);
-  };
+  const named = resolve(path);
   try {
+    await using parent = await holdFolder(await behindLinks(dirname(named)));
+    const target = join(parent.path, basename(named));
     await checkFree(target, path);
-    await mkdir(temporary);
-    await thenAlways(publish, () => rm(temporary, { recursive: true, force: true }));
-    if (durable) await syncFolder(parent);
+    try {
+      await makeFolder(parent.path, target, durable, write);
+    } catch (error) {
+      // Something appeared at the path while the files were written.
+      if (hasErrno(error, "ENOTEMPTY") || hasErrno(error, "ENOTDIR")) await checkFree(target, path);
+      throw error;
+    }
   } catch (error) {
-    // Something appeared at the path while the files were written.
-    if (hasErrno(error, "ENOTEMPTY") || hasErrno(error, "ENOTDIR")) await checkFree(target, path);
     throw fileSystemError(`write ${JSON.stringify(path)}`, error);
   }
+}
+
+async function makeFolder(
+  parent: string,
+  target: string,
+  durable: boolean,
+  write: (folder: NewFolder) => Promise<void>,
+): Promise<void> {
+  const temporary = join(parent, `.cuda-ipc-${randomBytes(8).toString("hex")}.tmp`);
+  const publish = async (): Promise<void> => {
+    await using folder = await holdPath(temporary, constants.O_DIRECTORY | constants.O_NOFOLLOW);
+    const writeFile: NewFolder["writeFile"] = async (name, writeContent) => {
+      const file = await open(join(folder.path, name), "wx+");
+      const writeAndSync = async () => {
+        await writeContent(file);
+        if (durable) await file.sync();
+      };
+      await thenAlways(writeAndSync, () => file.close());
+    };
+    await write({ writeFile });
+    if (durable) await syncFolder(folder.path);
+    await rename(temporary, target);
+  };
+  await mkdir(temporary);
+  await thenAlways(publish, () => rm(temporary, { recursive: true, force: true }));
+  if (durable) await syncFolder(parent);
 }
 
 /** A rename replaces an empty folder, and nothing else. */

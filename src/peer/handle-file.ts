@@ -15,6 +15,7 @@ import { defaults, limits } from "../base/limits.js";
 import { aString, oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
 import { IpcArrayHandle } from "../gpu/arrays/ipc-array-handle.js";
 import { type RawHandleOptions, rawArrayChecks } from "../gpu/arrays/open-ipc-handle.js";
+import { behindLinks, holdFolder } from "../os/behind-links.js";
 import { fromNodeError } from "../os/system-error.js";
 import { distrustOf, TRUSTED_READ } from "../os/trusted-file.js";
 import {
@@ -61,18 +62,21 @@ export async function writeHandleFile(
     source instanceof Shared || source instanceof IpcArrayHandle ? source.toJSON() : source;
   const parsed = parseSharedDocument("the document to write", document);
   const content = options.format === "raw" ? handleIn(path, parsed) : jsonOf(parsed);
-  const target = resolve(path);
-  const temporary = join(
-    dirname(target),
-    `.${basename(target)}.${randomBytes(6).toString("hex")}.tmp`,
-  );
+  const named = resolve(path);
   try {
-    await writeFile(temporary, content, { mode: 0o600, flag: "wx" });
-    await rename(temporary, target);
+    await using folder = await holdFolder(await behindLinks(dirname(named)));
+    const name = basename(named);
+    const temporary = join(folder.path, `.${name}.${randomBytes(6).toString("hex")}.tmp`);
+    try {
+      await writeFile(temporary, content, { mode: 0o600, flag: "wx" });
+      await rename(temporary, join(folder.path, name));
+    } catch (error) {
+      await unlink(temporary).catch(() => {
+        // The file was not created or is renamed already. The first error is thrown.
+      });
+      throw error;
+    }
   } catch (error) {
-    await unlink(temporary).catch(() => {
-      // The file was not created or is renamed already. The first error is thrown.
-    });
     throw fromNodeError(`write handle file ${path}`, error);
   }
 }

@@ -1,6 +1,8 @@
 /** A token that outlives the dashboard, in a file that Prometheus reads, too. */
 import { closeSync, constants, openSync, writeSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
+import { behindLinks, holdFolder } from "../os/behind-links.js";
 import { fromNodeError } from "../os/system-error.js";
 import { type Distrust, readTrustedFile } from "../os/trusted-file.js";
 import { secret } from "./web-access.js";
@@ -14,18 +16,23 @@ const BYTES_MAX = 300;
  * or to root. Only its owner may write it, only its group may read it, too.
  * @throws PERMISSION_DENIED, INVALID_FILE, SYSTEM_ERROR
  */
-export function tokenIn(path: string): string {
+export async function tokenIn(path: string): Promise<string> {
   const attempt = `use the token in "${path}"`;
   try {
-    return existing(path, attempt) ?? created(path);
+    return existing(path, attempt) ?? (await created(path));
   } catch (error) {
     throw error instanceof CudaIpcError ? error : fromNodeError(attempt, error);
   }
 }
 
-function created(path: string): string {
+async function created(path: string): Promise<string> {
   const token = secret();
-  const fd = openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+  await using folder = await holdFolder(await behindLinks(dirname(path)));
+  const fd = openSync(
+    join(folder.path, basename(path)),
+    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
+    0o600,
+  );
   try {
     writeSync(fd, `${token}\n`);
   } finally {

@@ -1,9 +1,10 @@
 /** Writes received messages: all to standard output, all to one file, or each to its own file. */
-import { type FileHandle, open, stat } from "node:fs/promises";
+import { type FileHandle, stat } from "node:fs/promises";
 import { SystemError } from "../../base/errors.js";
 import type { ReceivedSlot } from "../../channel/received-slot.js";
 import { writeFileAtomically } from "../../files/atomic-write.js";
 import { fileSystemError } from "../../files/file-errors.js";
+import { openOutputFile } from "../../files/output-file.js";
 import type { CommandContext } from "../command-context.js";
 import { UsageError } from "../terminal/error-report.js";
 import { StandardOutput } from "../terminal/standard-output.js";
@@ -98,7 +99,7 @@ export async function fileSink(
   if (!force) await refuseExisting(path);
   let file: FileHandle | undefined;
   const write = async (bytes: Uint8Array) => {
-    file ??= await whileDoing(attempt, () => open(path, force ? "w" : "wx"));
+    file ??= await whileDoing(attempt, () => openOutputFile(path, force));
     const to = file;
     await whileDoing(attempt, () => writeAll(to, bytes));
   };

@@ -50,7 +50,7 @@ async function dashboard(options: DashboardOptions, context: CommandContext): Pr
   await using actions = new ObjectActions(socket);
   // A watch makes one snapshot at a time.
   await using scraped = new HubWatch({ socket, program: "cuda-ipc dashboard" });
-  const access = new WebAccess(tokenFile === undefined ? undefined : tokenIn(tokenFile));
+  const access = new WebAccess(tokenFile === undefined ? undefined : await tokenIn(tokenFile));
   const feed = new LiveFeed(watch, signal);
   const metrics = metricsHandler(new MetricsSource(scraped, signal));
   await using server = await WebServer.listen({

@@ -1,5 +1,13 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  lchownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { type NewFolder, writeFolderAtomically } from "../../../src/files/atomic-write.js";
@@ -38,6 +46,29 @@ describe("writeFolderAtomically", () => {
     }
     assert.deepEqual(readdirSync(scratch.path), ["empty", "file", "link"]);
   });
+
+  const skip = process.geteuid?.() !== 0 && "only root can give a link away";
+  for (const mode of [0o1777, 0o777]) {
+    const kind = mode === 0o777 ? "a folder" : "a sticky folder";
+    it(`follows no link of another user in ${kind} that all may write to`, { skip }, async () => {
+      using scratch = scratchFolder();
+      const [home, all] = [join(scratch.path, "home"), join(scratch.path, "all")];
+      mkdirSync(home);
+      mkdirSync(all);
+      chmodSync(all, mode);
+      symlinkSync(home, join(all, "link"));
+      const path = join(all, "link", "model");
+      lchownSync(join(all, "link"), 12_345, 12_345);
+      await assert.rejects(writeFolderAtomically(path, {}, writesTwo), {
+        code: "PERMISSION_DENIED",
+        message: /^Cannot write .*the symbolic link ".*" belongs to user 12345/,
+      });
+      assert.deepEqual(readdirSync(home), []);
+      chmodSync(all, 0o755);
+      await writeFolderAtomically(path, {}, writesTwo);
+      assert.deepEqual(readdirSync(join(home, "model")), ["a", "b"]);
+    });
+  }
 
   it("refuses a target that appears while it writes, and leaves nothing behind", async () => {
     using scratch = scratchFolder();

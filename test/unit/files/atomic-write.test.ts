@@ -22,6 +22,15 @@ import { scratchFolder } from "./scratch-folder.js";
 
 const writes = (content: string) => (file: FileHandle) => file.writeFile(content);
 
+async function asUser(uid: number, work: () => Promise<void>): Promise<void> {
+  process.seteuid?.(uid);
+  try {
+    await work();
+  } finally {
+    process.seteuid?.(0);
+  }
+}
+
 describe("writeFileAtomically", () => {
   it("shows the file only when it is whole, and returns what the writer returned", async () => {
     using scratch = scratchFolder();
@@ -100,32 +109,54 @@ describe("writeFileAtomically", () => {
   }
 
   const skip = process.geteuid?.() !== 0 && "only root can give a link away";
-  it("follows no link of another user in a folder that all may write to", { skip }, async () => {
+  for (const mode of [0o1777, 0o777]) {
+    const kind = mode === 0o777 ? "a folder" : "a sticky folder";
+    it(`follows no link of another user in ${kind} that all may write to`, { skip }, async () => {
+      using scratch = scratchFolder();
+      const [home, all] = [join(scratch.path, "home"), join(scratch.path, "all")];
+      mkdirSync(home);
+      mkdirSync(all);
+      chmodSync(all, mode);
+      const theirs = (content: string, name: string) => {
+        symlinkSync(content, join(all, name));
+        lchownSync(join(all, name), 12_345, 12_345);
+      };
+      writeFileSync(join(home, "keys"), "old");
+      theirs("../home/keys", "file");
+      theirs("../home/absent", "nothing");
+      theirs("../home", "folder");
+      for (const path of ["file", "nothing", "folder/keys", "folder/absent"]) {
+        const attempt = writeFileAtomically(join(all, path), { force: true }, writes("new"));
+        await assert.rejects(attempt, {
+          code: "PERMISSION_DENIED",
+          message: /the symbolic link ".*" belongs to user 12345, and all users may write/,
+        });
+      }
+      assert.deepEqual(readdirSync(home), ["keys"]);
+      assert.equal(readFileSync(join(home, "keys"), "utf8"), "old");
+      chmodSync(all, 0o775);
+      await writeFileAtomically(join(all, "file"), { force: true }, writes("new"));
+      assert.equal(readFileSync(join(home, "keys"), "utf8"), "new");
+    });
+  }
+
+  it("follows links of its user, of the folder's owner and of root", { skip }, async () => {
     using scratch = scratchFolder();
     const [home, all] = [join(scratch.path, "home"), join(scratch.path, "all")];
+    const [ownUser, owner] = [12_345, 12_346];
     mkdirSync(home);
+    chmodSync(scratch.path, 0o755);
+    chmodSync(home, 0o777);
     mkdirSync(all);
-    chmodSync(all, 0o1777);
-    const theirs = (content: string, name: string) => {
-      symlinkSync(content, join(all, name));
-      lchownSync(join(all, name), 12_345, 12_345);
-    };
-    writeFileSync(join(home, "keys"), "old");
-    theirs("../home/keys", "file");
-    theirs("../home/absent", "nothing");
-    theirs("../home", "folder");
-    for (const path of ["file", "nothing", "folder/keys", "folder/absent"]) {
-      const attempt = writeFileAtomically(join(all, path), { force: true }, writes("new"));
-      await assert.rejects(attempt, {
-        code: "PERMISSION_DENIED",
-        message: /the symbolic link ".*" belongs to user 12345, and all users may write/,
-      });
+    chmodSync(all, 0o777);
+    chownSync(all, owner, owner);
+    for (const uid of [ownUser, owner, 0]) {
+      const path = join(all, `of-${uid}`);
+      symlinkSync(`../home/${uid}`, path);
+      lchownSync(path, uid, uid);
+      await asUser(ownUser, () => writeFileAtomically(path, {}, writes("new")));
+      assert.equal(readFileSync(join(home, `${uid}`), "utf8"), "new");
     }
-    assert.deepEqual(readdirSync(home), ["keys"]);
-    assert.equal(readFileSync(join(home, "keys"), "utf8"), "old");
-    chmodSync(all, 0o755);
-    await writeFileAtomically(join(all, "file"), { force: true }, writes("new"));
-    assert.equal(readFileSync(join(home, "keys"), "utf8"), "new");
   });
 
   it("takes from another user's file no right to write", { skip }, async () => {

@@ -4,7 +4,9 @@ import {
   chmodSync,
   chownSync,
   existsSync,
+  lchownSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -25,6 +27,7 @@ import type { SharedMemoryDocument } from "../../../src/wire/shared-document.js"
 import { Disposables } from "../../support/disposables.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { sharedArray } from "../../support/messages.js";
+import { skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { soon } from "../../support/until.js";
 
@@ -66,6 +69,27 @@ describe("handle files", () => {
     await writeHandleFile(path, alive);
     assert.equal(readFileSync(folder.file("other"), "utf8"), "precious");
   });
+
+  for (const mode of [0o1777, 0o777]) {
+    const kind = mode === 0o777 ? "a folder" : "a sticky folder";
+    it(`are not written behind a link of another user in ${kind} that all may write to`, {
+      skip: skipUnlessRoot,
+    }, async () => {
+      for (const name of ["home", "all"]) mkdirSync(folder.file(name));
+      chmodSync(folder.file("all"), mode);
+      symlinkSync(folder.file("home"), folder.file("all/link"));
+      lchownSync(folder.file("all/link"), 12_345, 12_345);
+      const behind = folder.file("all/link/frame.json");
+      await assert.rejects(writeHandleFile(behind, alive), {
+        code: "PERMISSION_DENIED",
+        message: /^Cannot write .*the symbolic link ".*" belongs to user 12345/,
+      });
+      assert.deepEqual(readdirSync(folder.file("home")), []);
+      chmodSync(folder.file("all"), 0o755);
+      await writeHandleFile(behind, alive);
+      assert.deepEqual(readdirSync(folder.file("home")), ["frame.json"]);
+    });
+  }
 
   it("are not written to an unusable path, or with an invalid document", async () => {
     await assert.rejects(

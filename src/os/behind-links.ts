@@ -1,19 +1,22 @@
 /** Finds where a path leads, and does not follow links that another user may have laid there. */
-import type { Stats } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import { lstat, readlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
+import { type HeldPath, holdPath } from "./held-path.js";
+import { ROOT } from "./runtime-folder.js";
 
 /** As the kernel's own: https://man7.org/linux/man-pages/man7/path_resolution.7.html */
 const LINKS_MAX = 40;
-const STICKY_FOR_ALL = 0o1002;
+const ALL_MAY_WRITE = 0o002;
 
 /**
  * The absolute path behind all symbolic links of a path. Its last name need not exist.
  *
- * A link in a sticky folder that all users may write to is followed only if this user or the
- * folder's owner made it. The kernel has the same rule (`fs.protected_symlinks`), but a program
- * that writes beside the target and renames never shows the kernel the link.
+ * A link in a folder that all users may write to is followed only if this user, the folder's owner
+ * or root made it. The kernel has this rule for sticky folders (`fs.protected_symlinks`). But some
+ * systems switch it off, and a program that writes beside the target and renames never shows the
+ * kernel the link.
  * @throws PERMISSION_DENIED for a link of another user, or an error of Node.js
  */
 export async function behindLinks(path: string): Promise<string> {
@@ -41,6 +44,23 @@ export async function behindLinks(path: string): Promise<string> {
   return at;
 }
 
+/**
+ * Holds a folder to write into.
+ * @param path as `behindLinks` returned it: links that appeared in it since then are refused
+ * @throws PERMISSION_DENIED, or an error of Node.js
+ */
+export async function holdFolder(path: string): Promise<HeldPath> {
+  const folder = await holdPath(path, constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  if (comparable(folder.real) === comparable(path)) return folder;
+  await folder[Symbol.asyncDispose]();
+  throw replaced(path);
+}
+
+/** A file system that ignores case tells a name as an earlier program wrote it. */
+function comparable(path: string): string {
+  return path.normalize().toLowerCase();
+}
+
 async function lstatOrAbsent(path: string, rest: readonly string[]): Promise<Stats | undefined> {
   try {
     return await lstat(path);
@@ -54,14 +74,25 @@ async function lstatOrAbsent(path: string, rest: readonly string[]): Promise<Sta
 
 async function readlinkOf(path: string, link: string, facts: Stats, folder: string) {
   const { mode, uid } = await lstat(folder);
-  const isShared = (mode & STICKY_FOR_ALL) === STICKY_FOR_ALL;
-  if (isShared && facts.uid !== process.geteuid?.() && facts.uid !== uid) {
+  const trusted = [process.geteuid?.(), uid, ROOT];
+  if ((mode & ALL_MAY_WRITE) !== 0 && !trusted.includes(facts.uid)) {
     const found =
       `the symbolic link ${JSON.stringify(link)} belongs to user ${facts.uid}, ` +
       "and all users may write to its folder. Give the path it leads to.";
     throw new CudaIpcError("PERMISSION_DENIED", `Cannot write ${JSON.stringify(path)}: ${found}`);
   }
-  return readlink(link);
+  const content = await readlink(link);
+  // WHY the time: no other user can put this link back without a change of it.
+  const { ino, ctimeMs } = await lstat(link);
+  if (ino === facts.ino && ctimeMs === facts.ctimeMs) return content;
+  throw replaced(link);
+}
+
+function replaced(path: string): CudaIpcError {
+  return new CudaIpcError(
+    "PERMISSION_DENIED",
+    `Cannot write to ${JSON.stringify(path)}: it was moved or replaced meanwhile`,
+  );
 }
 
 function tooManyLinks(path: string): Error {
