@@ -1,8 +1,9 @@
 /** A folder of safetensors files: finds its index, and opens only files inside the folder. */
-import { type FileHandle, readdir, realpath } from "node:fs/promises";
+import { type FileHandle, readdir } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
+import { holdPath } from "../os/held-path.js";
 import { fileSystemError, invalidFile } from "./file-errors.js";
 import {
   isDefaultIndexName,
@@ -28,8 +29,8 @@ export async function openShardFolder(
   { allowLinks = false }: { readonly allowLinks?: boolean | undefined } = {},
 ): Promise<ShardFolder> {
   try {
-    const real = await realpath(path);
-    return { path, roots: allowLinks ? undefined : [real, ...cacheRoots(real)] };
+    await using folder = await holdPath(path);
+    return { path, roots: allowLinks ? undefined : [folder.real, ...cacheRoots(folder.real)] };
   } catch (error) {
     throw fileSystemError(`read ${JSON.stringify(path)}`, error);
   }
@@ -145,20 +146,22 @@ export async function openInFolder(
 ): Promise<FileHandle> {
   const fileName = join(path, name);
   if (roots === undefined) return openSourceFile(fileName);
-  let real: string;
   try {
-    real = await realpath(fileName);
+    await using held = await holdPath(fileName);
+    refuseOutside(held.real, roots, fileName);
+    // WHY not its path again: a link may have taken the place of the file or of a folder above it.
+    return await openSourceFile(held.path, fileName);
   } catch (error) {
     throw fileSystemError(`read ${JSON.stringify(fileName)}`, error);
   }
-  if (!roots.some((root) => real.startsWith(root === sep ? sep : root + sep))) {
-    throw new CudaIpcError(
-      "INVALID_FILE",
-      `Cannot read ${JSON.stringify(fileName)}: ` +
-        `it is a link out of its folder, to ${JSON.stringify(real)}`,
-      { remedy: "If you trust the folder, pass `allowLinks: true` (in commands: --allow-links)." },
-    );
-  }
-  // WHY the real path and no links: a link that replaces the file meanwhile was not checked.
-  return openSourceFile(real, { followLink: false });
+}
+
+function refuseOutside(real: string, roots: readonly string[], fileName: string): void {
+  if (roots.some((root) => real.startsWith(root === sep ? sep : root + sep))) return;
+  throw new CudaIpcError(
+    "INVALID_FILE",
+    `Cannot read ${JSON.stringify(fileName)}: ` +
+      `it is a link out of its folder, to ${JSON.stringify(real)}`,
+    { remedy: "If you trust the folder, pass `allowLinks: true` (in commands: --allow-links)." },
+  );
 }

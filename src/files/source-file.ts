@@ -6,37 +6,29 @@ import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { fileSystemError, invalidFile } from "./file-errors.js";
 
-export interface OpenSourceOptions {
-  /** Whether the last part of the path may be a link. Default: true. */
-  readonly followLink?: boolean | undefined;
-}
-
 /**
  * Opens an ordinary file for reading. The caller closes it. A folder fails at its first read.
+ * @param fileName for messages
  * @throws SystemError `INVALID_FILE`, `PERMISSION_DENIED`; `INVALID_FILE` for pipes, sockets and
  * devices
  */
-export async function openSourceFile(
-  path: string,
-  options: OpenSourceOptions = {},
-): Promise<FileHandle> {
+export async function openSourceFile(path: string, fileName = path): Promise<FileHandle> {
   try {
     // WHY before it is opened: opening a device can have side effects.
-    refuseSpecial(await stat(path), path);
+    refuseSpecial(await stat(path), fileName);
     // WHY non-blocking: opening a named pipe that appeared meanwhile would wait for a writer.
-    const noFollow = options.followLink === false ? constants.O_NOFOLLOW : 0;
-    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | noFollow);
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const facts = await file.stat();
-      refuseSpecial(facts, path);
-      if (facts.isFile() && facts.size === 0) await refuseHiddenContent(file, path);
+      refuseSpecial(facts, fileName);
+      if (facts.isFile() && facts.size === 0) await refuseHiddenContent(file, fileName);
       return file;
     } catch (error) {
       await file.close();
       throw error;
     }
   } catch (error) {
-    throw fileSystemError(`read ${JSON.stringify(path)}`, error);
+    throw fileSystemError(`read ${JSON.stringify(fileName)}`, error);
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * Links that another user lays between two steps of a write.
+ * Links that another user lays between two steps of a load or of a write.
  *
  * ALONE: it intercepts the file calls of this process.
  */
@@ -21,6 +21,7 @@ import type { ReceivedSlot } from "../../../src/channel/received-slot.js";
 import { fileSink } from "../../../src/cli/channel/message-sinks.js";
 import type { CommandContext } from "../../../src/cli/command-context.js";
 import { writeFileAtomically, writeFolderAtomically } from "../../../src/files/atomic-write.js";
+import { LoadSource } from "../../../src/files/load-source.js";
 import { ownIdentity } from "../../../src/os/process-identity.js";
 import { writeHandleFile } from "../../../src/peer/handle-file.js";
 import { tokenIn } from "../../../src/web/token-file.js";
@@ -28,6 +29,7 @@ import { atEachMoment } from "../../support/at-each-moment.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { sharedArray } from "../../support/messages.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
+import { indexText, safetensorsFile, writeFolder } from "../../support/safetensors-files.js";
 import { type ScratchFolder, scratchFolder } from "./scratch-folder.js";
 
 const OTHER_UID = 12_345;
@@ -57,6 +59,38 @@ async function eachTime(
   });
   assert.ok(moments > 2, `${moments} moments`);
 }
+
+describe("a model folder in which a link appears at any moment of a load", () => {
+  checkLeaks();
+
+  const own = safetensorsFile({ a: { dtype: "uint8", shape: [3] } });
+  const outer = safetensorsFile({ a: { dtype: "uint8", shape: [5] } });
+  for (const swapped of ["sub", "sub/x.safetensors"]) {
+    it(`never leads the load out of it by ${swapped}`, async () => {
+      const prepare = ({ path }: ScratchFolder) =>
+        writeFolder(path, {
+          "model/model.safetensors.index.json": indexText({ a: "sub/x.safetensors" }),
+          "model/sub/x.safetensors": own,
+          "outside/sub/x.safetensors": outer,
+        });
+      let [loads, refusals] = [0, 0];
+      const load = async ({ path }: ScratchFolder) => {
+        try {
+          await using source = await LoadSource.open(join(path, "model"), {});
+          assert.equal(source.plan.byteLength, 3);
+          loads += 1;
+        } catch (error) {
+          assert.match(String(error), /it is a link out of its folder/);
+          refusals += 1;
+        }
+      };
+      await eachTime(load, prepare, ({ path }) =>
+        becomesLink(join(path, "model", swapped), join(path, "outside", swapped)),
+      );
+      assert.ok(loads > 0 && refusals > 0, `${loads} loads, ${refusals} refusals`);
+    });
+  }
+});
 
 const text = Buffer.from("new");
 const slot = { byteLength: 3, bytes: text, array: { device: { cpuVisible: true } } };
