@@ -42,3 +42,15 @@ def test_a_path_in_place_of_a_name_says_how_a_file_is_loaded(hub):
         with pytest.raises(cuda_ipc.CudaIpcError, match="cuda-ipc put NAME FILE") as wrong:
             call("/x/v1.safetensors")
         assert wrong.value.code == "INVALID_NAME"
+
+
+@pytest.mark.parametrize("meta", [b"[[", b"\xef\xbb\xbf{}", b"\xff", b'"\n"'])
+def test_meta_that_is_said_to_be_json_and_is_not_is_an_error_of_the_channel(hub, monkeypatch, meta):
+    monkeypatch.setattr("cuda_ipc._message_format.encode_json", lambda *_, **__: meta)
+    with hub.create_channel("odd-meta", "uint8", 1) as writer:
+        with hub.open_channel("odd-meta") as reader:
+            writer.send(bytes([1]), meta={})
+            with reader.next() as message:
+                with pytest.raises(cuda_ipc.CudaIpcError, match="bytes are not JSON") as wrong:
+                    _ = message.json
+                assert (wrong.value.code, message.meta) == ("CHANNEL_CORRUPT", meta)

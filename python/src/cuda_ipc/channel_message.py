@@ -11,7 +11,7 @@ from ._json import parse_json
 from ._protocol import FLAG_JSON
 from ._ring_message import Taken
 from .arrays import Array
-from .errors import closed
+from .errors import CudaIpcError, closed
 
 if TYPE_CHECKING:
     from ._messages import Messages
@@ -37,8 +37,20 @@ class Message(OfChannel, Taken):
 
     @property
     def json(self) -> Any:
-        """The meta as the value that was given; None if it is bytes, or there is none."""
-        return parse_json(self.meta) if self.flags & FLAG_JSON else None
+        """The meta as the value that was given; None if it is bytes, or there is none.
+
+        Raises CHANNEL_CORRUPT if the writer has said that it is JSON, and it is not.
+        """
+        if not self.flags & FLAG_JSON:
+            return None
+        try:
+            return parse_json(self.meta)
+        except ValueError as wrong:
+            raise CudaIpcError(
+                "CHANNEL_CORRUPT",
+                f'Cannot read the meta of a message of channel "{self._reader.name}": '
+                f"its {len(self.meta)} bytes are not JSON",
+            ) from wrong
 
     @property
     def data(self) -> memoryview:
