@@ -49,7 +49,7 @@ export class UnreadDescriptors {
   close(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    for (const { closeSocket } of this.#lingering) closeSocket();
+    for (const one of this.#lingering) one.endLinger();
     this.#lingering.clear();
     this.#pending.clear();
   }
@@ -58,7 +58,7 @@ export class UnreadDescriptors {
     for (const one of this.#lingering) {
       if (!one.settle()) continue;
       this.#lingering.delete(one);
-      one.closeSocket();
+      one.endLinger();
     }
     if (this.#lingering.size > 0) return;
     clearInterval(this.#timer);
@@ -68,10 +68,11 @@ export class UnreadDescriptors {
 
 const LOOK_MS = 50;
 const FEW = 32;
+const ONE_CLIENT = { clients: 1 };
 
 export class UnreadOfSocket {
   readonly socket: SeqpacketSocket;
-  readonly closeSocket: () => void;
+  readonly #closeSocket: () => void;
   readonly #account: Account;
   readonly #all: UnreadDescriptors;
   #count = 0;
@@ -83,7 +84,7 @@ export class UnreadOfSocket {
     closeSocket: () => void,
   ) {
     this.socket = socket;
-    this.closeSocket = closeSocket;
+    this.#closeSocket = closeSocket;
     this.#account = account;
     this.#all = all;
   }
@@ -115,13 +116,23 @@ export class UnreadOfSocket {
     return this.#count === 0;
   }
 
-  /** Closes the socket, now or when everything is read. Nobody can send on it meanwhile. */
+  /**
+   * Closes the socket, now or when everything is read. Nobody can send on it meanwhile, and its user
+   * has a client less: otherwise that user could fill the hub's table of open files.
+   */
   close(): void {
-    if (this.settle()) this.closeSocket();
+    if (this.settle()) this.#closeSocket();
     else {
       this.socket.shutDown();
+      this.#account.take(ONE_CLIENT);
       this.#all.closeWhenRead(this);
     }
+  }
+
+  /** For `UnreadDescriptors`. Call it once. */
+  endLinger(): void {
+    this.#account.refund(ONE_CLIENT);
+    this.#closeSocket();
   }
 
   #tryCharge(count: number): boolean {

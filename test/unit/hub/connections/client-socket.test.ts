@@ -138,13 +138,19 @@ describe("ClientSocket", () => {
   });
 
   it("charges unread descriptors after the hang-up until they are read or the reader is gone", async () => {
-    open();
-    using memory = createMemoryFile("memory", 4096);
-    send(reply(1), [memory]);
-    client.close();
-    assert.equal(account.used("unreadDescriptors"), 1);
-    assert.deepEqual(read(), { ids: [1], fds: 1 });
-    await until("that is noticed", () => account.used("unreadDescriptors") === 0);
+    for (const leaves of [false, true]) {
+      open();
+      using memory = createMemoryFile("memory", 4096);
+      send(reply(1), [memory]);
+      client.close();
+      const used = () => [account.used("unreadDescriptors"), account.used("clients")];
+      // Its socket is open, so it counts as a client.
+      assert.deepEqual(used(), [1, 1]);
+      if (!leaves) assert.deepEqual(read(), { ids: [1], fds: 1 });
+      else peer.close();
+      await until("that is noticed", () => used().join() === "0,0");
+      peer.close();
+    }
   });
 
   it("keeps a reply whose descriptors cannot be reopened at the moment", async () => {
