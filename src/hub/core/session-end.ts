@@ -9,8 +9,10 @@ import { dropWaits, type Held } from "./held.js";
 import type { HubPorts } from "./ports.js";
 import type { Connection, Session } from "./sessions.js";
 
-/** Leases that end in one turn. Each one writes to the journal and may close many descriptors. */
+/** Leases that end in one turn. Each one writes to the journal. */
 const LEASES_PER_STEP = 16;
+/** No further lease ends in a turn once their objects have this many descriptors to close. */
+const FDS_PER_STEP = 64;
 
 export class SessionEnd<Fd> {
   readonly #ports: Pick<HubPorts<Fd>, "later">;
@@ -84,10 +86,15 @@ export class SessionEnd<Fd> {
 
   #release(ids: Iterable<number>, session: Session<Fd>): void {
     const some: Lease<Fd>[] = [];
+    let fds = 0;
     for (const id of ids) {
       const lease = session.leases.get(id);
       if (lease === undefined) session.unrestored?.delete(id);
-      else if (some.push(lease) === LEASES_PER_STEP) break;
+      else {
+        some.push(lease);
+        fds += lease.object.memory?.fds.length ?? 0;
+        if (some.length === LEASES_PER_STEP || fds >= FDS_PER_STEP) break;
+      }
     }
     releaseAll(some.map((lease) => () => this.#held.objects.release(lease)));
   }

@@ -4,7 +4,7 @@ import { CudaIpcError } from "../../../../src/base/errors.js";
 import { limits } from "../../../../src/base/limits.js";
 import { encodeMessage } from "../../../../src/wire/codec.js";
 import { CoreRig, peerOf } from "../../../support/core-rig.js";
-import { gpuArray, requests, timelineDescriptor } from "../../../support/messages.js";
+import { channelOf, gpuArray, requests, timelineDescriptor } from "../../../support/messages.js";
 import { create, names, published, READ, READ_NOW } from "./core-requests.js";
 
 describe("a session", () => {
@@ -80,6 +80,25 @@ describe("a session", () => {
     create(rig, 1, "frame");
     rig.result(1, "bye", {});
     assert.deepEqual([rig.hungUp, rig.core.hasConnection(1), rig.open.size], [[1], false, 0]);
+  });
+});
+
+describe("a session with many leases", () => {
+  it("ends in steps that close few descriptors each", () => {
+    const rig = new CoreRig();
+    rig.greeted(1);
+    const descriptor = channelOf({ readersMax: 64 });
+    for (const name of ["a", "b", "c"]) {
+      const fields = { name, lifetime: "held", descriptor } as const;
+      rig.result(1, "create", fields, rig.channelFds(descriptor.content));
+    }
+    const each = rig.open.size / 3;
+    rig.defers = true;
+    rig.core.processEnded(1);
+    const left = [rig.open.size];
+    for (let [step] = rig.steps; step?.(); [step] = rig.steps) left.push(rig.open.size);
+    left.push(rig.open.size);
+    assert.deepEqual(left, [2 * each, each, 0]);
   });
 });
 
