@@ -176,7 +176,7 @@ static bool take_char(struct json *json, char wanted) {
 
 static bool parse_value(struct json *json) {
   skip_space(json);
-  if (json->at >= json->length || json->depth > 32) return false;
+  if (json->at >= json->length) return false;
   if (json->count == json->room) {
     int room = json->room == 0 ? 256 : 2 * json->room;
     struct token *tokens = realloc(json->tokens, (size_t)room * sizeof *tokens);
@@ -190,7 +190,7 @@ static bool parse_value(struct json *json) {
   if (type == '{' || type == '[') {
     char end = type == '{' ? '}' : ']';
     json->at++;
-    json->depth++;
+    if (++json->depth > CUDA_IPC_JSON_LEVELS_MAX) return false;
     if (!take_char(json, end)) {
       do {
         if (type == '{') {
@@ -287,18 +287,17 @@ static bool is_true(const struct json *json, int at) {
 
 /* False if it is no integer in this range. */
 static bool integer(const struct json *json, int at, int64_t low, int64_t high, int64_t *value) {
-  char digits[64], *end;
-  if (!is_type(json, at, "-0123456789")) return false;
-  size_t length = (size_t)(json->tokens[at].end - json->tokens[at].start);
-  if (length >= sizeof digits) return false;
-  memcpy(digits, json->text + json->tokens[at].start, length);
-  digits[length] = 0;
+  /* Inside of a list or an object, so a character that ends the number follows. */
+  if (at == 0 || !is_type(json, at, "-0123456789")) return false;
+  const char *digits = json->text + json->tokens[at].start;
+  const char *behind = json->text + json->tokens[at].end;
+  char *end;
   errno = 0;
   *value = strtoll(digits, &end, 10);
-  if (*end == 0) return errno == 0 && *value >= low && *value <= high;
+  if (end == behind) return errno == 0 && *value >= low && *value <= high;
   /* 2.0 and 20e-1 are 2. */
   double number = strtod(digits, &end);
-  if (*end != 0 || number < (double)low || number > (double)high) return false;
+  if (end != behind || number < (double)low || number > (double)high) return false;
   *value = (int64_t)number;
   return (double)*value == number;
 }
@@ -1477,6 +1476,16 @@ static int publish(struct cuda_ipc_lease *lease, cuda_ipc_error *error) {
   return status;
 }
 
+/* None but a reader has a place. */
+static int check_place(cuda_ipc_hub *hub, const char *name, const char *role,
+                       struct cuda_ipc_lease *lease, cuda_ipc_error *error) {
+  bool is_reader = role != NULL && strcmp(role, "reader") == 0;
+  if (is_reader || member(&hub->json, hub->result, "place") < 0) return 0;
+  close_received(hub);
+  end_lease(lease);
+  return fail(error, "INVALID_MESSAGE", "Cannot open \"%s\": the hub gave a reader's place", name);
+}
+
 /* "open, cancel". The latest answer is then the hub's; its descriptors are the caller's. */
 static int open_object(cuda_ipc_hub *hub, const char *name, cuda_ipc_access access,
                        const char *role, int64_t timeout_ms, struct cuda_ipc_lease *lease,
@@ -1493,8 +1502,8 @@ static int open_object(cuda_ipc_hub *hub, const char *name, cuda_ipc_access acce
   add(&hub->sent, "}");
   if (send_request(hub, NULL, 0, deadline, error) != 0) return -1;
   int answered = await_reply(hub, id, deadline, error);
-  if (answered > 0) return read_lease(hub, name, lease, error);
-  if (answered < 0) return -1;
+  if (answered < 0 || (answered > 0 && read_lease(hub, name, lease, error) != 0)) return -1;
+  if (answered > 0) return check_place(hub, name, role, lease, error);
   hub->late++;
   /* The answer to the open comes before that to `cancel`, and is dropped as any late one. */
   char found[1100] = "";
@@ -2550,8 +2559,6 @@ static int map_writer(cuda_ipc_writer *writer, const char *name, cuda_ipc_error 
   cuda_ipc_hub *hub = writer->ring.lease.hub;
   int *fds = hub->fds;
   if (map_ring(&writer->ring, false, name, error) != 0) return -1;
-  if (member(&hub->json, hub->result, "place") >= 0)
-    return fail(error, "INVALID_MESSAGE", "Cannot open \"%s\": a writer has no place", name);
   for (uint32_t k = 0; k < writer->ring.readers_max; k++) {
     struct seat *seat = &writer->seats[k];
     if (map_file(&seat->memory, fds[3 + 2 * k], CUDA_IPC_PAGE_BYTES, true, true, name, error) != 0)

@@ -8,6 +8,8 @@ const MiB = 1024 * KiB;
 export const limits = {
   /** One message on the hub's socket, as JSON in UTF-8. */
   messageBytesMax: 64 * KiB,
+  /** Lists and objects in each other in a reply of the hub, with the reply itself. */
+  jsonLevelsMax: 32,
   /** The kernel's limit of descriptors in one SCM_RIGHTS message. */
   scmRightsFdsMax: 253,
   /** Pieces of growing memory. Their descriptors fit into one message. */

@@ -5,6 +5,7 @@
 import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
+import { levelsOfJson } from "./json-counts.js";
 import {
   PROTOCOL_VERSION,
   type Reply,
@@ -40,7 +41,8 @@ export function decodeRequest(bytes: Uint8Array): Request {
 
 /** @throws INVALID_MESSAGE, PROTOCOL_MISMATCH */
 export function decodeReply(bytes: Uint8Array): Reply {
-  return checked("a reply of the hub", replySchema, parse("a reply of the hub", bytes));
+  const what = "a reply of the hub";
+  return checked(what, replySchema, parse(what, bytes, limits.jsonLevelsMax));
 }
 
 /** @throws INVALID_MESSAGE; INVALID_DESCRIPTOR if only the descriptor of an `open` is wrong */
@@ -75,7 +77,8 @@ export function idOf(bytes: Uint8Array): number {
   }
 }
 
-function parse(what: string, bytes: Uint8Array): unknown {
+/** @param levelsMax lists and objects in each other */
+function parse(what: string, bytes: Uint8Array, levelsMax = Number.POSITIVE_INFINITY): unknown {
   let value: unknown;
   try {
     value = JSON.parse(decoder.decode(bytes));
@@ -86,6 +89,13 @@ function parse(what: string, bytes: Uint8Array): unknown {
       {
         cause,
       },
+    );
+  }
+  if (levelsMax < bytes.byteLength && levelsOfJson(bytes) > levelsMax) {
+    throw new CudaIpcError(
+      "INVALID_MESSAGE",
+      `Cannot read ${what}: lists and objects in each other, ` +
+        `over the limit (jsonLevelsMax) of ${levelsMax}`,
     );
   }
   const version = typeof value === "object" && value !== null && "v" in value ? value.v : undefined;

@@ -302,8 +302,8 @@ export const replySchema = v.variant("ok", [
     id: count,
     ok: v.literal(false),
     error: v.object({
-      code: v.pipe(v.string(), v.maxLength(64)),
-      message: v.pipe(v.string(), v.maxLength(16 * 1024)),
+      code: v.string(),
+      message: v.string(),
     }),
   }),
 ]);

@@ -120,6 +120,7 @@ export function headerText(): string {
     `#define CUDA_IPC_PROTOCOL_VERSION ${PROTOCOL_VERSION}`,
     `#define CUDA_IPC_CHANNEL_VERSION ${CHANNEL_VERSION}`,
     `#define CUDA_IPC_MESSAGE_BYTES_MAX ${limits.messageBytesMax}`,
+    `#define CUDA_IPC_JSON_LEVELS_MAX ${limits.jsonLevelsMax}`,
     `#define CUDA_IPC_SOCKET_PATH_BYTES_MAX ${limits.socketPathBytesMax}`,
     `#define CUDA_IPC_NAME_BYTES_MAX ${limits.nameBytesMax}`,
     `#define CUDA_IPC_DIMENSIONS_MAX ${limits.dimensionsMax}`,

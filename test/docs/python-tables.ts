@@ -102,6 +102,7 @@ function protocolText(): string {
     `CHANNEL_VERSION: Final = ${CHANNEL_VERSION}`,
     ...numbers("LIMIT", {
       messageBytes: limits.messageBytesMax,
+      jsonLevels: limits.jsonLevelsMax,
       fds: limits.scmRightsFdsMax,
       socketPathBytes: limits.socketPathBytesMax,
       nameBytes: limits.nameBytesMax,

@@ -156,14 +156,13 @@ def checked_descriptor(descriptor: object) -> tuple[MemorySource, Mapping[str, A
     uuid = _checked_uuid(device.get("uuid")) if where[0] == "cuda" else None
     only(device, frozenset(("kind",) if uuid is None else ("kind", "uuid")), "device")
     require("pooled" not in descriptor, "it is in no pool, and has the name of one")
-    handle = _checked_handle(descriptor.get("legacy"), where[1] == "legacy")
+    is_legacy = where[1] == "legacy"
+    require(is_legacy == ("legacy" in descriptor), f"legacy is {descriptor.get('legacy')!r}")
+    handle = _checked_handle(descriptor["legacy"]) if is_legacy else None
     return MemorySource(uuid, used, whole, handle), content
 
 
-def _checked_handle(legacy: object, is_legacy: bool) -> bytes | None:
-    require((legacy is not None) == is_legacy, f"legacy is {legacy!r}")
-    if not is_legacy:
-        return None
+def _checked_handle(legacy: object) -> bytes:
     text = legacy.get("handle") if isinstance(legacy, Mapping) else None
     is_handle = isinstance(text, str) and _HANDLE.match(text) is not None
     require(is_handle, f"the handle is {text!r}")

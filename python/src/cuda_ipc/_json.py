@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+
+from ._protocol import LIMIT_JSON_LEVELS
 
 
 def encode_json(value: Any, errors: str = "strict", what: str = "value") -> bytes:
@@ -29,6 +32,7 @@ def _by_value(text: str) -> float | int:
 
 _decoder = json.JSONDecoder(parse_constant=_refuse)
 _whole_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_by_value)
+_long_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_by_value, parse_int=_by_value)
 
 
 def parse_json(text: bytes, whole: bool = False) -> Any:
@@ -36,9 +40,35 @@ def parse_json(text: bytes, whole: bool = False) -> Any:
 
     With `whole`, a number that is an integer is one however it is written: 2.0 and 2e0 are 2.
     """
+    # WHY decoded here: `json.loads` takes UTF-16, halves of surrogate pairs, and NaN.
+    decoded = text.decode("utf-8")
     try:
-        # WHY decoded here: `json.loads` takes UTF-16, halves of surrogate pairs, and NaN.
-        return (_whole_decoder if whole else _decoder).decode(text.decode("utf-8"))
+        return (_whole_decoder if whole else _decoder).decode(decoded)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        # WHY: Python makes no integer of a number of more than 4300 digits.
+        if not whole:
+            raise
+        return _long_decoder.decode(decoded)
     except RecursionError:
         # WHY: it is no ValueError. It would end the thread that receives, with all its objects.
         raise ValueError("it is nested too deeply") from None
+
+
+#: Texts, and all else that is no bracket.
+_BETWEEN_BRACKETS = re.compile(rb'(?:"[^"\\]*(?:\\.[^"\\]*)*"|[^][{}"]+)+')
+
+
+def check_levels(text: bytes) -> None:
+    """Raises ValueError if more lists and objects lie in each other than a reply may have.
+
+    text: JSON that was parsed
+    """
+    if text.count(b"[") + text.count(b"{") <= LIMIT_JSON_LEVELS:
+        return
+    levels = 0
+    for bracket in _BETWEEN_BRACKETS.sub(b"", text):
+        levels += 1 if bracket in b"[{" else -1
+        if levels > LIMIT_JSON_LEVELS:
+            raise ValueError(f"more than {LIMIT_JSON_LEVELS} lists and objects lie in each other")

@@ -17,7 +17,7 @@ from typing import Any, cast
 from ._deadline import Deadline
 from ._fds import close_all
 from ._hub_socket import check_peer
-from ._json import parse_json
+from ._json import check_levels, parse_json
 from ._layout import INTEGER_MAX
 from ._protocol import LIMIT_FDS, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
 from .errors import CudaIpcError, system_error
@@ -186,6 +186,7 @@ def silent_keeper(path: str) -> str | None:
 def parse_reply(packet: bytes) -> dict[str, Any]:
     try:
         reply = parse_json(packet, whole=True)
+        check_levels(packet)
     except ValueError as wrong:
         raise CudaIpcError("INVALID_MESSAGE", f"The hub sent no JSON: {wrong}") from wrong
     version = reply.get("v") if isinstance(reply, dict) else None

@@ -5,8 +5,8 @@
  */
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
-import { countJson } from "../../client/objects/json-counts.js";
 import type { DescriptorContent } from "../../wire/descriptor.js";
+import { countJson } from "../../wire/json-counts.js";
 
 /** Measured: 735 to 860 bytes with the text of the index. */
 const BYTES_PER_ARRAY = 1024;

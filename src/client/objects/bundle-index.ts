@@ -17,7 +17,7 @@ import {
   bundleIndexSchema,
   DESCRIPTOR_VERSION,
 } from "../../wire/descriptor.js";
-import { countJson } from "./json-counts.js";
+import { countJson } from "../../wire/json-counts.js";
 
 /** Arrays that are checked in one turn of the event loop, in a few milliseconds. */
 const ARRAYS_PER_TURN = 1000;

@@ -31,7 +31,7 @@ import { readBundleIndex } from "./bundle-index.js";
 import { trackOpened } from "./memory-leases.js";
 import { allocateNew, preallocateNew } from "./new-memory.js";
 import { OpenHandles } from "./open-handles.js";
-import { type OpenedChannel, openedChannel } from "./opened-channel.js";
+import { checkNoSeat, type OpenedChannel, openedChannel } from "./opened-channel.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
 import { BundleCopies, copyNow } from "./private-copy.js";
 import { SharedArray } from "./shared-array.js";
@@ -184,6 +184,7 @@ export class HubObjects {
     importIt: (opened: OpenedObject) => T | Promise<T>,
   ): Promise<T> {
     const importArrived = (opened: OpenedObject) => {
+      checkNoSeat(opened);
       checkArrived(name, opened.descriptor, opened.fds);
       return importIt(opened);
     };

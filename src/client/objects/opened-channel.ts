@@ -20,6 +20,13 @@ export interface OpenedChannel extends HandleFacts {
   readonly fds: readonly OwnedFd[];
 }
 
+/** @throws INVALID_MESSAGE */
+export function checkNoSeat({ name, place }: OpenedObject): void {
+  if (place === undefined) return;
+  const found = `the hub gave a reader's seat (${place})`;
+  throw new CudaIpcError("INVALID_MESSAGE", `Cannot open "${name}": ${found}`);
+}
+
 type Kind = "data" | "control" | "page" | "bell";
 
 /** @throws INVALID_DESCRIPTOR, INVALID_MESSAGE, WRONG_KIND */
@@ -34,10 +41,9 @@ export function openedChannel(opened: OpenedObject, role: ChannelRole): OpenedCh
   }
   const contradiction = descriptorContradiction(descriptor);
   if (contradiction !== undefined) throw refuse(`the descriptor claims ${contradiction}`);
-  const isSeat =
-    role === "reader" ? seat !== undefined && seat < content.readersMax : seat === undefined;
-  if (!isSeat) {
-    const found = `the hub gave seat ${seat ?? "none"} of ${content.readersMax} to a ${role}`;
+  if (role !== "reader") checkNoSeat(opened);
+  else if (seat === undefined || seat >= content.readersMax) {
+    const found = `the hub gave seat ${seat ?? "none"} of ${content.readersMax} to a reader`;
     throw new CudaIpcError("INVALID_MESSAGE", `Cannot open "${name}": ${found}`);
   }
   const wanted = channelFds(content, role);

@@ -132,14 +132,14 @@ function replies(): void {
   failed("a refusal", "NOT_FOUND", { code: "NOT_FOUND", message: "no" });
   failed("a code that is unknown", "SYSTEM_ERROR", { code: "NO_SUCH_CODE", message: "no" });
   failed("a code of no letters", "SYSTEM_ERROR", { code: "", message: "no" });
-  failed("a code of 64 letters", "SYSTEM_ERROR", { code: "N".repeat(64), message: "no" });
+  failed("a code of 16384 letters", "SYSTEM_ERROR", { code: "$(16384*N)", message: "no" });
   failed("an error that is a text", "INVALID_MESSAGE", "NOT_FOUND");
   failed("an error without a code", "INVALID_MESSAGE", { message: "no" });
   failed("an error without a message", "INVALID_MESSAGE", { code: "NOT_FOUND" });
   failed("a code that is a number", "INVALID_MESSAGE", { code: 1, message: "no" });
   failed("a message that is null", "INVALID_MESSAGE", { code: "NOT_FOUND", message: null });
-  const message = "$(16384*x)";
-  failed("a message of 16384 characters", "NOT_FOUND", { code: "NOT_FOUND", message });
+  const message = "$(60000*x)";
+  failed("a message of 60000 characters", "NOT_FOUND", { code: "NOT_FOUND", message });
   const nul = { code: "NOT_FOUND\0", message: "no" };
   failed("a code with a NUL behind it", "SYSTEM_ERROR", nul);
   failed("a refusal of nothing", "LIMIT_EXCEEDED", { code: "LIMIT_EXCEEDED", message: "no" }, 0);
@@ -147,6 +147,23 @@ function replies(): void {
   changed("an unknown field of the answer", call, "OK", { more: { any: [1] } }, INT32_2x3);
   changed("an unknown field of the result", call, "OK", { "result.more": 1 }, INT32_2x3);
   changed("an error beside the result", call, "OK", { error: "x" }, INT32_2x3);
+  // The answer itself is the first level.
+  const more = (what: string, verdict: string, text: string) => {
+    const sees = verdict === "OK" ? INT32_2x3 : undefined;
+    changed(`an unknown field: ${what}`, call, verdict, { more: new Raw(text) }, sees);
+  };
+  more("32 levels, all lists", "OK", "$(31*[)$(31*])");
+  more("32 levels with a number in them", "OK", "$(31*[)1$(31*])");
+  more("32 levels, all objects", "OK", `${'{"a":'.repeat(31)}1$(31*})`);
+  more("33 levels, all lists", "INVALID_MESSAGE", "$(32*[)$(32*])");
+  more("33 levels with a number in them", "INVALID_MESSAGE", "$(32*[)1$(32*])");
+  more("33 levels, all objects", "INVALID_MESSAGE", `${'{"a":'.repeat(32)}1$(32*})`);
+  more("33 levels, and the key again", "INVALID_MESSAGE", '$(32*[)$(32*]),"more":1');
+  more("brackets in a text", "OK", '"\\"$(100*[)"');
+  more("many lists beside each other", "OK", `[${Array(40).fill("[]").join(",")}]`);
+  more("a number of 5000 digits", "OK", "$(5000*9)");
+  more("a negative number of 5000 digits", "OK", "-$(5000*9)");
+  more("an exponent of 5000 digits", "OK", "1e$(5000*9)");
   const twice = good(call).replace('"ok":true', '"ok":false,"ok":true');
   add("a key twice: the last one counts", call, "OK", [twice], goods[call].fds, INT32_2x3);
   const escaped = good(call).replace('"ok"', '"\\u006fk"').replace('"lease"', '"l\\u0065ase"');
@@ -169,6 +186,15 @@ function replies(): void {
     changed(`${field}: 90e-1, which is 9`, call, "OK", by("90e-1"), INT32_2x3);
     changed(`${field}: -0.0, which is 0`, call, "INVALID_MESSAGE", by("-0.0"));
     changed(`${field}: 1e400`, call, "INVALID_MESSAGE", by("1e400"));
+    changed(`${field}: 5000 digits`, call, "INVALID_MESSAGE", by("$(5000*9)"));
+    changed(
+      `${field}: 9 with 5000 zeros behind its point`,
+      call,
+      "OK",
+      by("9.$(5000*0)"),
+      INT32_2x3,
+    );
+    changed(`${field}: 9, of 5000 digits`, call, "OK", by("9$(5000*0)e-5000"), INT32_2x3);
   }
   for (const name of ["create", "connect"] as const)
     for (const field of name === "create" ? ["object", "lease"] : ["session"])
@@ -266,6 +292,7 @@ function descriptors(): void {
   refused("an unknown field of the array", { [`${A}.more`]: 1 });
   refused("a handle of memory that is not legacy", { [`${D}.legacy`]: { handle: "" } });
   refused("a pool of memory that is in none", { [`${D}.pooled`]: {} });
+  for (const field of ["legacy", "pooled"]) refused(`${field}: null`, { [`${D}.${field}`]: null });
   changed(
     "a copy of another machine",
     call,
@@ -480,7 +507,9 @@ function channels(): void {
   });
   for (const place of [undefined, null, -1, 1, 64, 0.5, "0"])
     changed(`place: ${JSON.stringify(place)}`, call, "INVALID_MESSAGE", { "result.place": place });
-  changed("a place", "writer", "INVALID_MESSAGE", { "result.place": 0 });
+  for (const other of ["writer", "array", "array to write", "timeline"] as const)
+    for (const place of [0, 99, -1, null])
+      changed(`place: ${place}`, other, "INVALID_MESSAGE", { "result.place": place });
   const { descriptor } = goods.array.result as { descriptor: unknown };
   changed("an array", call, "WRONG_KIND", { [D]: descriptor });
   for (const role of ["reader", "writer"] as const) {

@@ -220,8 +220,6 @@ class HubChannels(HubNames):
         def checked(opened: Opened, source: MemorySource, content: Mapping[str, Any]) -> T:
             if content.get("kind") != "channel":
                 raise wrong_kind(name, content.get("kind"), "a channel")
-            if role != "reader" and "place" in opened.result:
-                raise CudaIpcError("INVALID_MESSAGE", f"the hub gave the {role} a reader's seat")
             return use(opened, channel_facts(content, source), source)
 
         return self._open(name, access, wait, timeout, role, checked)

@@ -199,6 +199,9 @@ class Session:
         reply = self._link.ask("open", fields, deadline, (), keep)
         opened = Opened(name, reply.kept, reply.result)
         try:
+            if role != "reader" and "place" in opened.result:
+                found = f"the hub gave a reader's seat ({opened.result['place']!r})"
+                raise CudaIpcError("INVALID_MESSAGE", f'Cannot open "{name}": {found}')
             if len(opened.fds.fds) == 0:
                 raise Refused("it came without file descriptors")
             source, content = checked_descriptor(reply.result.get("descriptor"))
