@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
-import { levelsOfJson } from "./json-counts.js";
+import { isDeeperThan } from "./json-counts.js";
 import {
   PROTOCOL_VERSION,
   type Reply,
@@ -78,7 +78,7 @@ export function idOf(bytes: Uint8Array): number {
 }
 
 /** @param levelsMax lists and objects in each other */
-function parse(what: string, bytes: Uint8Array, levelsMax = Number.POSITIVE_INFINITY): unknown {
+function parse(what: string, bytes: Uint8Array, levelsMax?: number): unknown {
   let value: unknown;
   try {
     value = JSON.parse(decoder.decode(bytes));
@@ -91,11 +91,10 @@ function parse(what: string, bytes: Uint8Array, levelsMax = Number.POSITIVE_INFI
       },
     );
   }
-  if (levelsMax < bytes.byteLength && levelsOfJson(bytes) > levelsMax) {
+  if (levelsMax !== undefined && isDeeperThan(levelsMax, bytes)) {
     throw new CudaIpcError(
       "INVALID_MESSAGE",
-      `Cannot read ${what}: lists and objects in each other, ` +
-        `over the limit (jsonLevelsMax) of ${levelsMax}`,
+      `Cannot read ${what}: its JSON has more levels than the limit (jsonLevelsMax), ${levelsMax}`,
     );
   }
   const version = typeof value === "object" && value !== null && "v" in value ? value.v : undefined;

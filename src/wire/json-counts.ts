@@ -33,20 +33,34 @@ export function countJson(bytes: Uint8Array): JsonCounts {
   return { containers, strings };
 }
 
-/** How many lists and objects lie in each other at most. @param bytes JSON that was parsed */
-export function levelsOfJson(bytes: Uint8Array): number {
+/**
+ * Whether more lists and objects than this lie in each other.
+ * @param bytes JSON that was parsed
+ */
+export function isDeeperThan(levelsMax: number, bytes: Uint8Array): boolean {
+  // WHY first: nearly all messages end here, in 0.2 us. The loop takes 2 us for 272 bytes.
+  if (!hasMoreThan(levelsMax, bytes)) return false;
   const end = bytes.byteLength;
   let levels = 0;
-  let most = 0;
-  for (let at = 0; at < end; at += 1) {
+  for (let at = 0; at < end && levels <= levelsMax; at += 1) {
     const byte = bytes[at] as number;
     if (byte === QUOTE) at = endOfString(bytes, at + 1);
-    else if ((byte | BRACE_BIT) === OPENING_BRACE) {
-      levels += 1;
-      if (levels > most) most = levels;
-    } else if ((byte | BRACE_BIT) === CLOSING_BRACE) levels -= 1;
+    else if ((byte | BRACE_BIT) === OPENING_BRACE) levels += 1;
+    else if ((byte | BRACE_BIT) === CLOSING_BRACE) levels -= 1;
   }
-  return most;
+  return levels > levelsMax;
+}
+
+/** Whether there are more opening brackets and braces than this, also in strings. */
+function hasMoreThan(most: number, bytes: Uint8Array): boolean {
+  let found = 0;
+  for (const opening of [OPENING_BRACE, OPENING_BRACE - BRACE_BIT]) {
+    for (let at = bytes.indexOf(opening); at >= 0; at = bytes.indexOf(opening, at + 1)) {
+      found += 1;
+      if (found > most) return true;
+    }
+  }
+  return false;
 }
 
 /** The position of the quote that ends a string, or the end of the text. */
