@@ -1384,10 +1384,11 @@ static int read_lease(cuda_ipc_hub *hub, const char *name, struct cuda_ipc_lease
   const struct json *json = &hub->json;
   *lease = (struct cuda_ipc_lease){.hub = hub};
   snprintf(lease->name, sizeof lease->name, "%s", name);
-  if (integer(json, member(json, hub->result, "lease"), 1, INTEGER_MAX, &lease->lease) &&
-      integer(json, member(json, hub->result, "object"), 1, INTEGER_MAX, &lease->object))
+  bool grants = integer(json, member(json, hub->result, "lease"), 1, INTEGER_MAX, &lease->lease);
+  if (grants && integer(json, member(json, hub->result, "object"), 1, INTEGER_MAX, &lease->object))
     return 0;
   close_received(hub);
+  if (grants) give_up_lease(hub, lease->lease);
   return fail(error, "INVALID_MESSAGE", "The hub answered without a lease on \"%s\"", name);
 }
 

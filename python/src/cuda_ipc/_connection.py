@@ -166,8 +166,7 @@ class Connection(PacketSocket):
                 kept = pending.keeper(result, fds)
             except CudaIpcError as wrong:
                 pending.failure = wrong
-                if pending.abandoned:
-                    self._give_back(pending.op, result)
+                self._give_back(pending.op, result)
                 return
         with self._lock:
             if not pending.abandoned:

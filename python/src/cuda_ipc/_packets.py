@@ -195,6 +195,7 @@ def parse_reply(packet: bytes) -> dict[str, Any]:
     if (
         type(version) is not int
         or type(reply.get("id")) is not int
+        or reply["id"] < 0
         or type(reply.get("ok")) is not bool
         or not isinstance(reply.get("result" if reply["ok"] else "error"), dict)
         or not (reply["ok"] or _is_error(reply["error"]))

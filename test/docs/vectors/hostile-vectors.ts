@@ -143,6 +143,8 @@ function replies(): void {
   const nul = { code: "NOT_FOUND\0", message: "no" };
   failed("a code with a NUL behind it", "SYSTEM_ERROR", nul);
   failed("a refusal of nothing", "LIMIT_EXCEEDED", { code: "LIMIT_EXCEEDED", message: "no" }, 0);
+  const negative = { code: "NOT_FOUND", message: "no" };
+  failed("a refusal of a negative number", "INVALID_MESSAGE", negative, new Raw("-$ID"));
   failed("the farewell", "HUB_GONE", { code: "HUB_GONE", message: "bye" }, 0);
   changed("an unknown field of the answer", call, "OK", { more: { any: [1] } }, INT32_2x3);
   changed("an unknown field of the result", call, "OK", { "result.more": 1 }, INT32_2x3);
@@ -613,6 +615,10 @@ function lists(): void {
   bad("published", [undefined, 1, "true"]);
   bad("leases", [undefined, -1, 1.5, "1"]);
   bad("ownerPid", [undefined, -1, "7"]);
+  for (const field of ["leases", "ownerPid"]) {
+    const entries = [set(entry, field, new Raw("1e400"))];
+    changed(`${field}: 1e400`, call, "INVALID_MESSAGE", { "result.objects": entries });
+  }
   bad("descriptor", [undefined, null, [], {}]);
   bad("descriptor.byteLength", [undefined, -1, "24"]);
   bad("descriptor.content", [undefined, null, {}]);

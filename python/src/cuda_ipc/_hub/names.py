@@ -63,7 +63,7 @@ class HubNames(Session):
         found = self._link.request("inspect", {"name": name}, deadline)
         try:
             holders = [Holder(entry) for entry in found["holders"]]
-        except (LookupError, TypeError, ValueError) as wrong:
+        except (LookupError, TypeError, ValueError, OverflowError) as wrong:
             raise _no_sense("a holder", wrong) from wrong
         return _checked_info(found.get("object")), holders
 
@@ -125,7 +125,7 @@ def _checked_info(entry: Any) -> ObjectInfo:
         integer(info.descriptor["byteLength"], 0, "byteLength")
         device = info.descriptor["device"]["kind"]
         require(device in ("host", "cuda"), f"its device is {device!r}")
-    except (LookupError, TypeError, ValueError, Refused) as wrong:
+    except (LookupError, TypeError, ValueError, OverflowError, Refused) as wrong:
         raise _no_sense("an object", wrong) from wrong
     return info
 
