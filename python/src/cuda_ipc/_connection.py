@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ._deadline import Deadline
 from ._fds import close_all
 from ._json import encode_json
+from ._layout import INTEGER_MAX
 from ._leases import HeldLease
 from ._packets import ConnectionEnded, PacketSocket, checked_number, parse_reply
 from ._protocol import DEFAULT_MS_EXPLANATION, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
@@ -295,8 +296,9 @@ class Connection(PacketSocket):
         return f"{found}; the hub is at {self.path}" if isinstance(found, str) else None
 
     def _give_back(self, op: str, result: Result) -> None:
-        if op in _GAINS and isinstance(result.get("lease"), int):
-            self.post("release", {"lease": result["lease"]})
+        lease = result.get("lease")
+        if op in _GAINS and type(lease) is int and 1 <= lease <= INTEGER_MAX:
+            self.post("release", {"lease": lease})
 
 
 def _outcome(pending: _Pending) -> Reply:
