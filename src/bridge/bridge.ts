@@ -61,6 +61,8 @@ const INDEX_SHARES = 2;
 
 interface Parts {
   readonly options: BridgeOptions;
+  /** The bridge's own user, as the hub numbers it. */
+  readonly uid: number;
   readonly workers: ReadonlySet<number>;
   readonly claim: BridgeClaim;
   readonly store: NatsStore;
@@ -91,13 +93,13 @@ export class Bridge {
   #open = true;
 
   private constructor(given: Parts) {
-    const { options, workers: serving, claim, store, context, directory } = given;
+    const { options, uid, workers: serving, claim, store, context, directory } = given;
     const { hub, machine, device, isPulled, keepReplicas: keep, log } = options;
     this.#parts = given;
     this.failed = new Promise((resolve) => {
       this.#fail = resolve;
     });
-    this.#rule = { isAnnounced: options.isAnnounced, uid: ownUid(), workers: serving };
+    this.#rule = { isAnnounced: options.isAnnounced, uid, workers: serving };
     this.#room = new FairRoom(machine, directory, log);
     this.#announcer = new Announcer(machine, store, directory, log);
     this.#services = new ServiceAnnouncer(machine, store, directory, log);
@@ -119,13 +121,13 @@ export class Bridge {
       serve: (link) => new ExportServer(exports, link),
     });
     const indexes = new IndexAccount("bridgeIndexBytesMax", limits.bridgeIndexBytesMax);
-    const parts = { hub, links: this.#links, directory, device, indexes };
+    const parts = { hub, uid, links: this.#links, directory, device, indexes };
     const absence = () => awayWords(store);
     const fetches = new FetchTable(machine, parts, absence, log);
     this.#fetches = fetches;
     const workers = new FarWorkers(machine, parts, absence, log);
     this.#workers = workers;
-    this.#replicas = new Replicas({ hub, machine, directory, fetches, keep, isPulled, log });
+    this.#replicas = new Replicas({ hub, machine, uid, directory, fetches, keep, isPulled, log });
     this.#looking = new Looking({
       look: () => this.#look(),
       changed: (since, signal) => hub.changed(since, { signal }),
@@ -155,8 +157,9 @@ export class Bridge {
       store = await NatsStore.connect(nats, `cuda-ipc bridge of ${machine}`, deadline, log);
       const directory = new Directory(machine, log);
       const trusted = await hub.trustedUsers(deadline.rest());
+      const [uid = ownUid()] = trusted;
       const workers = new Set([...trusted, ...options.workers]);
-      bridge = new Bridge({ options, workers, claim, store, context, directory });
+      bridge = new Bridge({ options, uid, workers, claim, store, context, directory });
       await bridge.#begin(deadline);
       return bridge;
     } catch (error) {

@@ -9,11 +9,14 @@ import { linkNameOf } from "../service/service-names.js";
 import type { NameRecord } from "../wire/machine-records.js";
 import type { ObjectSummary } from "../wire/messages.js";
 import type { Directory } from "./names/directory.js";
-import { type FetchTable, isCopyOf } from "./transfer/fetch-table.js";
+import type { FetchTable } from "./transfer/fetch-table.js";
+import { isCopyOf, originalOf } from "./transfer/own-copy.js";
 
 export interface ReplicaRules {
   readonly hub: Hub;
   readonly machine: string;
+  /** The bridge's own user, as the hub numbers it. */
+  readonly uid: number;
   readonly directory: Directory;
   readonly fetches: FetchTable;
   /** Keep a copy when its original is removed. */
@@ -69,14 +72,15 @@ export class Replicas {
 
   /** @param objects everything on this machine's hub */
   async keepInStep(objects: readonly ObjectSummary[]): Promise<void> {
-    const { directory, keep } = this.#rules;
-    for (const { name, object, published, descriptor } of objects) {
-      const { replicaOf, content } = descriptor;
-      if (replicaOf === undefined || !published) continue;
-      const isChannel = content.kind === "channel";
+    const { uid, directory, keep } = this.#rules;
+    for (const local of objects) {
+      const { name, object, published, descriptor } = local;
+      const original = originalOf(local, uid);
+      if (original === undefined || !published) continue;
+      const isChannel = descriptor.content.kind === "channel";
       // The links of services end with their workers and clients. Nobody announces them.
       if (isChannel && linkNameOf(name) !== undefined) continue;
-      const step = stepFor({ name, ...replicaOf, isChannel }, directory, keep);
+      const step = stepFor({ name, ...original, isChannel }, directory, keep);
       if (step.do === "remove") await this.#remove(name, object);
       if (step.do === "fetch") this.#fetch(step.record);
     }
@@ -100,7 +104,7 @@ export class Replicas {
     );
   }
 
-  /** WHY it throws nothing: another user's copy must not keep the bridge from all the rest. */
+  /** WHY it throws nothing: one copy must not keep the bridge from all the rest. */
   async #remove(name: string, object: number): Promise<void> {
     const { hub, log } = this.#rules;
     if (this.#hasFailed(name, object)) return;

@@ -242,7 +242,7 @@ export class Hub extends HubTransfers {
     );
   }
 
-  /** The uids of this process's user, of root and of the hub's user, for the hub. @internal */
+  /** The uids of this process's user (first), of root and of the hub's, for the hub. @internal */
   async trustedUsers(options: WaitOptions): Promise<ReadonlySet<number>> {
     return trustedUsers(this.#link, this.#begin("ask the hub for its users", options));
   }

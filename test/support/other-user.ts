@@ -1,6 +1,6 @@
 /** Runs code as another user. Only root can. */
 
-const OTHER_UID = 12_345;
+export const OTHER_UID = 12_345;
 
 export const skipUnlessRoot = process.geteuid?.() !== 0 && "only root can be another user";
 

@@ -5,6 +5,7 @@
 import { Deadline } from "../../base/deadline.js";
 import { CudaIpcError, hasCode, messageOf } from "../../base/errors.js";
 import type { Hub } from "../../client/hub.js";
+import type { ReplicaOf } from "../../wire/descriptor.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import type { ObjectSummary } from "../../wire/messages.js";
 import type { CarriedChannel } from "../channels/carried-channel.js";
@@ -12,6 +13,7 @@ import { ChannelTable } from "../channels/channel-table.js";
 import { peerGone } from "../link/peer-gone.js";
 import type { Directory } from "../names/directory.js";
 import { Fetch, type FetchParts } from "./fetch.js";
+import { checkIsNoFalseCopy, isCopyOf, originalOf } from "./own-copy.js";
 
 /** What a wait for a name has come to. */
 export type PullState =
@@ -75,8 +77,9 @@ export class FetchTable {
 
   /**
    * Resolves when this machine's hub has the name.
-   * @throws NOT_FOUND, PEER_GONE if `wait` is false; PROTOCOL_MISMATCH if only a bridge of another
-   * version announces it; ABORTED; what the fetch throws
+   * @throws NAME_TAKEN if another user's object claims to be a copy; NOT_FOUND, PEER_GONE if `wait`
+   * is false; PROTOCOL_MISMATCH if only a bridge of another version announces it; ABORTED; what the
+   * fetch throws
    */
   async pull(name: string, options: PullOptions): Promise<PullState & { state: "done" }> {
     const { wait, signal, onState } = options;
@@ -84,8 +87,9 @@ export class FetchTable {
       signal.throwIfAborted();
       const local = await localObject(this.#parts.hub, name);
       const record = this.#parts.directory.find(name);
-      if (local !== undefined && isGood(local, record)) {
-        const machine = local.descriptor.replicaOf?.machine ?? null;
+      if (local !== undefined) checkIsNoFalseCopy(local, this.#parts.uid);
+      if (local !== undefined && this.#isGood(local, record)) {
+        const machine = this.#originalOf(local)?.machine ?? null;
         return { state: "done", machine, byteLength: local.descriptor.byteLength };
       }
       if (record !== undefined && this.#mayFetch(local, record)) {
@@ -125,11 +129,22 @@ export class FetchTable {
     if (this.#mayFetch(local, record)) await this.#join(record, local?.object, options);
   }
 
-  /** An object of this machine's own is never replaced by a copy. A channel ends by itself. */
+  /** Only a copy is replaced by a copy. A channel ends by itself. */
   #mayFetch(local: ObjectSummary | undefined, record: NameRecord): boolean {
     if (local !== undefined && record.descriptor.content.kind === "channel") return false;
-    const isOwn = local !== undefined && local.descriptor.replicaOf === undefined;
-    return !isOwn && record.machine !== this.#machine;
+    const isFree = local === undefined || this.#originalOf(local) !== undefined;
+    return isFree && record.machine !== this.#machine;
+  }
+
+  /** Whether a local object is what a pull wants: this machine's own, or the latest copy. */
+  #isGood(local: ObjectSummary, record: NameRecord | undefined): boolean {
+    if (!local.published) return false;
+    const original = this.#originalOf(local);
+    return original === undefined || record === undefined || isCopyOf(original, record);
+  }
+
+  #originalOf(local: ObjectSummary): ReplicaOf | undefined {
+    return originalOf(local, this.#parts.uid);
   }
 
   /** @param replacedObject an earlier copy of the name on this machine */
@@ -211,21 +226,6 @@ async function localObject(hub: Hub, name: string): Promise<ObjectSummary | unde
     if (hasCode(error, "NOT_FOUND")) return undefined;
     throw error;
   }
-}
-
-/** Whether a local object is what a pull wants: this machine's own, or the latest copy. */
-function isGood({ published, descriptor }: ObjectSummary, record: NameRecord | undefined): boolean {
-  if (!published) return false;
-  const { replicaOf } = descriptor;
-  if (replicaOf === undefined || record === undefined) return true;
-  return isCopyOf(replicaOf, record);
-}
-
-export function isCopyOf(
-  replica: { readonly machine: string; readonly object: number },
-  { machine, object }: NameRecord,
-): boolean {
-  return replica.machine === machine && replica.object === object;
 }
 
 /** Until the name is announced anew, or some time has passed. @throws the reason of the signal */

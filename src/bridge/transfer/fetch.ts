@@ -30,6 +30,8 @@ import { type OpenedOver, RemoteObject } from "./remote-object.js";
 
 export interface FetchParts {
   readonly hub: Hub;
+  /** The bridge's own user, as the hub numbers it. Copies are this user's. */
+  readonly uid: number;
   readonly links: LinkTable;
   readonly directory: Directory;
   /** Where copies are made. */

@@ -4,8 +4,8 @@ import { ownUid, ROOT } from "../../os/runtime-folder.js";
 import type { HubLink } from "./hub-link.js";
 
 /**
- * Returns their uids as the hub numbers them. WHY the hub is asked: in a user namespace of its own
- * this process sees other numbers than the hub, which says whose an object is.
+ * Returns their uids as the hub numbers them, its own user's first. WHY the hub is asked: in a user
+ * namespace of its own this process sees other numbers than the hub, which says whose an object is.
  */
 export async function trustedUsers(
   link: HubLink,

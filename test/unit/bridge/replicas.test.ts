@@ -66,18 +66,25 @@ describe("Replicas", () => {
   const { name, machine, object } = replica;
   const descriptor = { ...hostArray, replicaOf: { machine, object } };
   const copy = watchedObject({ name, object: 8, published: true, descriptor });
+  const uid = copy.ownerUid;
 
-  function replicas(remove: (...asked: unknown[]) => Promise<void>) {
+  function replicas(remove: (...asked: unknown[]) => Promise<void>, later?: NameRecord) {
     const log: string[] = [];
+    const fetched: NameRecord[] = [];
+    const refresh = async (record: NameRecord) => {
+      fetched.push(record);
+    };
     const rules = {
       hub: { remove },
       machine: "two",
-      directory: { ...directory(undefined, true), entries: () => [] },
+      uid,
+      directory: { ...directory(later, true), entries: () => [] },
+      fetches: { refresh },
       keep: false,
       isPulled: () => false,
       log: (line: string) => log.push(line),
     };
-    return { log, replicas: new Replicas(rules as unknown as ReplicaRules) };
+    return { log, fetched, replicas: new Replicas(rules as unknown as ReplicaRules) };
   }
 
   it("removes a copy by its number, because another object may have the name by then", async () => {
@@ -95,6 +102,20 @@ describe("Replicas", () => {
     const link = { ...descriptor, content: channelContent };
     await two.keepInStep([{ ...copy, name: "double:w1a2b:0", descriptor: link }]);
     assert.deepEqual(log, []);
+  });
+
+  it("leaves an object of another user, whatever that user claims of it", async () => {
+    const later = { ...record, object: 6 };
+    const claimed = { ...copy, ownerUid: uid + 1 };
+    const removing = replicas(() => Promise.reject(new Error("removed")));
+    await removing.replicas.keepInStep([claimed]);
+    assert.deepEqual(removing.log, []);
+    const fetching = replicas(async () => {}, later);
+    await fetching.replicas.keepInStep([claimed]);
+    assert.deepEqual(fetching.fetched, []);
+    // Of the bridge's own user it is a copy.
+    await fetching.replicas.keepInStep([copy]);
+    assert.deepEqual(fetching.fetched, [later]);
   });
 
   it("goes on if a copy cannot be removed, and says so once", async () => {

@@ -2,13 +2,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import type { FetchParts } from "../../../../src/bridge/transfer/fetch.js";
-import { FetchTable } from "../../../../src/bridge/transfer/fetch-table.js";
+import { FetchTable, type PullState } from "../../../../src/bridge/transfer/fetch-table.js";
 import { IndexAccount } from "../../../../src/bridge/transfer/index-account.js";
 import type { ReplicaPlan } from "../../../../src/client/objects/put-replica.js";
 import type { NameRecord } from "../../../../src/wire/machine-records.js";
 import { MACHINES_VERSION } from "../../../../src/wire/machines-version.js";
-import { hostArray } from "../../../support/messages.js";
+import type { ObjectSummary } from "../../../../src/wire/messages.js";
+import { channelContent, hostArray } from "../../../support/messages.js";
 import { until } from "../../../support/until.js";
+import { watchedObject } from "../../watch/samples.js";
 
 /** Without bytes, so that no link has to copy any. */
 const record: NameRecord = {
@@ -36,6 +38,13 @@ function gate() {
   return { open, opened };
 }
 
+const directory = {
+  machine: () => ({ record: { instance: "first", ready: true } }),
+  entry: () => ({ record, revision: 1 }),
+  find: () => record,
+  onChange: () => () => {},
+};
+
 /** One pull of a name. The test decides when the machine answers and when the hub publishes. */
 function pulling() {
   const answer = gate();
@@ -60,12 +69,6 @@ function pulling() {
       signal.throwIfAborted();
       return { [Symbol.dispose]: () => {} };
     },
-  };
-  const directory = {
-    machine: () => ({ record: { instance: "first", ready: true } }),
-    entry: () => ({ record, revision: 1 }),
-    find: () => record,
-    onChange: () => () => {},
   };
   const parts = {
     hub,
@@ -106,5 +109,55 @@ describe("a copy that nobody waits for any more", () => {
     rig.publish();
     await until("the copy has ended", () => rig.log.length > 0);
     assert.match(rig.log.join(), /^not copied: "grid"/);
+  });
+});
+
+describe("an object of this machine that claims to be a copy", () => {
+  const { name, machine, object, descriptor } = record;
+  const copy = watchedObject({
+    ...{ name, object: 8, published: true },
+    descriptor: { ...descriptor, replicaOf: { machine, object } },
+  });
+  const uid = copy.ownerUid;
+
+  /** A table on whose hub the name is this object's. It fails if it copies anything. */
+  function tableWith(local: ObjectSummary): FetchTable {
+    const hub = {
+      inspect: () => Promise.resolve({ object: local, holders: [] }),
+      putReplica: () => assert.fail("nothing must be copied"),
+    };
+    const parts = { hub, uid, directory, device: "host" } as unknown as FetchParts;
+    return new FetchTable("other", parts, () => "", assert.fail);
+  }
+
+  function pull(local: ObjectSummary, wait: boolean): Promise<PullState> {
+    const { signal } = new AbortController();
+    return tableWith(local).pull(name, { wait, signal, onState: () => {} });
+  }
+
+  it("is a copy if it belongs to the bridge's own user", async () => {
+    const { byteLength } = descriptor;
+    assert.deepEqual(await pull(copy, false), { state: "done", machine, byteLength });
+  });
+
+  it("has only taken the name if it belongs to another user", async () => {
+    const claims = { ...copy, ownerUid: uid + 1 };
+    const earlier = { ...descriptor, replicaOf: { machine, object: object - 1 } };
+    for (const local of [
+      claims,
+      { ...claims, descriptor: earlier },
+      { ...claims, published: false },
+      { ...claims, descriptor: { ...copy.descriptor, content: channelContent } },
+    ])
+      for (const wait of [false, true])
+        await assert.rejects(pull(local, wait), {
+          code: "NAME_TAKEN",
+          message: new RegExp(`user ${uid + 1} .*"one"`),
+        });
+  });
+
+  it("is not replaced by a copy if it belongs to another user", async () => {
+    const earlier = { ...descriptor, replicaOf: { machine, object: object - 1 } };
+    await tableWith({ ...copy, ownerUid: uid + 1, descriptor: earlier }).refresh(record);
   });
 });
