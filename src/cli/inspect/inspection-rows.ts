@@ -135,10 +135,7 @@ function memoryRows(descriptor: Descriptor, { copy, device, metadata }: OpenedFa
   }
   if (descriptor.replicaOf !== undefined) {
     const { machine, object } = descriptor.replicaOf;
-    rows.push([
-      "replica of",
-      `object ${object} of machine ${machine}, copied by this one's bridge`,
-    ]);
+    rows.push(["replica of", `object ${object} of machine ${machine}, as its owner says`]);
     if (copy !== undefined) rows.push(["copied", copyWords(copy)]);
   }
   if (content.kind === "array") rows.push(...layoutRows(content.array));

@@ -15,7 +15,7 @@ export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
   readonly kind = "array";
   /** The device on which the memory is used here, and how. */
   readonly placement: Placement;
-  /** The original, if this is a copy that a bridge fetched from another machine. */
+  /** The original, if this is a copy from another machine. Its owner says so: see `inspect`. */
   readonly replicaOf: ReplicaOf | undefined;
   readonly #handle: SharedHandle;
 

@@ -18,7 +18,7 @@ export class SharedBundle {
   readonly kind = "bundle";
   /** The device on which the memory is used here, and how. */
   readonly placement: Placement;
-  /** The original, if this is a copy that a bridge fetched from another machine. */
+  /** The original, if this is a copy from another machine. Its owner says so: see `inspect`. */
   readonly replicaOf: ReplicaOf | undefined;
   readonly #content: BundleContent;
   readonly #copies: BundleCopies | undefined;
