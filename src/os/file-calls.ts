@@ -1,5 +1,5 @@
 /** Calls on open files that throw SystemErrors. */
-import { type BigIntStats, chmodSync, fstatSync, readSync, write, writeSync } from "node:fs";
+import { type BigIntStats, chmodSync, fstatSync, read, readSync, write, writeSync } from "node:fs";
 import { promisify } from "node:util";
 import { libc } from "../ffi/libc.js";
 import type { OwnedFd } from "./owned-fd.js";
@@ -20,6 +20,25 @@ export function readFilePart(fd: OwnedFd, into: Uint8Array, byteOffset: number):
   const { number } = fd;
   try {
     return readSync(number, into, 0, into.byteLength, byteOffset);
+  } catch (error) {
+    throw fromNodeError(`read ${into.byteLength} bytes of a file`, error);
+  }
+}
+
+const readOnPool = promisify(read);
+
+/**
+ * As `readFilePart`, on the thread pool. The caller keeps the descriptor open and the bytes unused
+ * until it settles.
+ */
+export async function readFilePartAsync(
+  fd: OwnedFd,
+  into: Uint8Array,
+  byteOffset: number,
+): Promise<number> {
+  const { number } = fd;
+  try {
+    return (await readOnPool(number, into, 0, into.byteLength, byteOffset)).bytesRead;
   } catch (error) {
     throw fromNodeError(`read ${into.byteLength} bytes of a file`, error);
   }

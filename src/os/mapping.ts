@@ -31,6 +31,7 @@ export class Mapping {
   readonly address: Address;
   readonly byteLength: number;
   #open = true;
+  #onClose: (() => void) | undefined;
 
   private constructor(address: Address, byteLength: number) {
     this.address = address;
@@ -119,10 +120,16 @@ export class Mapping {
     return new Uint8Array(viewMemory(this.address + BigInt(byteOffset), byteLength));
   }
 
+  /** Calls the listener once, when the mapping is closed. There is one at most. */
+  onClose(listener: () => void): void {
+    this.#onClose = listener;
+  }
+
   close(): void {
     if (!this.#open) return;
     this.#open = false;
     openBytes -= this.byteLength;
+    this.#onClose?.();
     if (libc().munmap(this.address, this.byteLength) < 0)
       throw systemError("unmap memory", "munmap");
   }

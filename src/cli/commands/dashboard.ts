@@ -1,6 +1,7 @@
 /** `cuda-ipc dashboard`: serves a page that shows live what `cuda-ipc top` shows. */
 import type { Command } from "commander";
 import { hasCode } from "../../base/errors.js";
+import { spareHoles } from "../../gpu/transfer/lane.js";
 import { HubWatch } from "../../watch/hub-watch.js";
 import { MetricsSource } from "../../watch/metrics/metrics-source.js";
 import { tokenIn } from "../../web/token-file.js";
@@ -46,6 +47,7 @@ export function addDashboard(program: Command, context: CommandContext): void {
 async function dashboard(options: DashboardOptions, context: CommandContext): Promise<void> {
   const { listen: address = { host: "127.0.0.1", port: 0 }, socket, tokenFile } = options;
   const { terminal, signal, interruption } = context;
+  spareHoles();
   await using watch = new HubWatch({ socket, program: "cuda-ipc dashboard" });
   await using actions = new ObjectActions(socket);
   // A watch makes one snapshot at a time.

@@ -6,6 +6,7 @@ import type { Saved } from "../../client/hub-options.js";
 import type { SharedArray } from "../../client/objects/shared-array.js";
 import type { SharedBundle } from "../../client/objects/shared-bundle.js";
 import type { FileFormat } from "../../files/file-format.js";
+import { spareHoles } from "../../gpu/transfer/lane.js";
 import { formatOption, parseTime, refuseDash } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
 import { joinHubFor, joinOrStartHub } from "../join-hub.js";
@@ -57,6 +58,7 @@ async function get(
   context: CommandContext,
 ): Promise<void> {
   refuseDash(path);
+  spareHoles();
   const { array, format, force, shardSize } = options;
   const shardBytesMax = shardSize;
   if (shardSize !== undefined && array !== undefined)

@@ -1,6 +1,7 @@
 /** `cuda-ipc inspect NAME`: prints everything about one shared object, including its values. */
 import type { Command } from "commander";
 import { CudaIpcError } from "../../base/errors.js";
+import { spareHoles } from "../../gpu/transfer/lane.js";
 import { removalOf } from "../../watch/removal.js";
 import type { CommandContext } from "../command-context.js";
 import { copiesUnderWay } from "../copies-under-way.js";
@@ -25,6 +26,7 @@ export function addInspect(program: Command, context: CommandContext): void {
     .option("-a, --array <array>", "print one array of a bundle, with statistics of its values")
     .option("-d, --device <device>", "read it from this GPU instead of the one it is on")
     .option("--histogram", "also print how often which values occur")
+    .option("--all-values", "read all values of an array over 1 GiB, not just a sample")
     .option("--all", "print all arrays of a bundle, not just the first 20")
     .option("--json", "print JSON")
     .addHelpText(
@@ -41,6 +43,7 @@ async function inspect(
   options: InspectOptions,
   context: CommandContext,
 ): Promise<void> {
+  spareHoles();
   await using hub = await joinHubFor(context, "inspect", name);
   const inspection = await hub.inspect(name, { signal: context.signal });
   const copies = await copiesUnderWay([inspection.object], context.signal);

@@ -3,7 +3,7 @@ import { type PictureLayout, pictureLayout } from "../../array/picture-layout.js
 import { type PicturePixels, picturePixels } from "../../array/picture-pixels.js";
 import { DeviceArray } from "../../gpu/arrays/device-array.js";
 import { jsonAnswer, type WebAnswer } from "../../web/web-messages.js";
-import { numberText, readValues } from "../inspect/array-values.js";
+import { numberText, READ_ALL, readValues } from "../inspect/array-values.js";
 import { layoutRows, type Row, valueRows } from "../inspect/inspection-rows.js";
 import { readSampled } from "../inspect/sampled-values.js";
 import type { Terminal } from "../terminal/terminal.js";
@@ -19,7 +19,7 @@ export async function allValues(
   terminal: Terminal,
   signal: AbortSignal,
 ): Promise<WebAnswer> {
-  const values = await readValues(array, { terminal, signal });
+  const values = await readValues(array, { terminal, signal }, READ_ALL);
   return jsonAnswer({ rows: [...arrayRows(array), ...valueRows(values)] });
 }
 

@@ -5,35 +5,50 @@ import { isArithmetic } from "../../array/arithmetic.js";
 import { type DType, dtypeFacts } from "../../array/dtype.js";
 import { fromHostBytes, hostEntriesPerElement } from "../../array/host-values.js";
 import { decodeToFloat32, isSmallFloat, type SmallFloatBits } from "../../array/small-floats.js";
-import { type Statistics, StatisticsAccumulator } from "../../array/statistics.js";
+import { type Statistics, StatisticsAccumulator, statistics } from "../../array/statistics.js";
 import { readFirst, readPiecesInAnyOrder } from "../../files/array-pieces.js";
 import type { DeviceArray } from "../../gpu/arrays/device-array.js";
 import type { CommandContext } from "../command-context.js";
 import { startProgress } from "../terminal/progress.js";
+import { readSample } from "./sampled-values.js";
 
 export interface ArrayValues {
   readonly statistics: Statistics;
   /** In C order. */
   readonly firstValues: readonly string[];
+  /** How many elements the array has, if the statistics are of a sample. */
+  readonly sampledOf?: number;
 }
 
+export interface ReadOptions {
+  /** Smaller arrays are read faster than the GPU loads the kernels for statistics. */
+  readonly onGpuBytesMin?: number | undefined;
+  /** A larger array is sampled if the CPU would read it. */
+  readonly readBytesMax?: number | undefined;
+}
+
+export const READ_ALL: ReadOptions = { readBytesMax: Number.POSITIVE_INFINITY };
+
 const FIRST_VALUES = 8;
-/** Smaller arrays are read faster than the GPU loads the kernels for statistics. */
 const ON_GPU_BYTES_MIN = 256 * 1024 * 1024;
+/** WHY a limit: memory of any size costs its owner nothing, and would be read for hours. */
+const READ_BYTES_MAX = 1024 ** 3;
 
 export async function readValues(
   array: DeviceArray,
   context: Pick<CommandContext, "terminal" | "signal">,
-  onGpuBytesMin: number = ON_GPU_BYTES_MIN,
+  { onGpuBytesMin = ON_GPU_BYTES_MIN, readBytesMax = READ_BYTES_MAX }: ReadOptions = {},
 ): Promise<ArrayValues> {
   const { signal } = context;
   const firstValues = valueTexts(array.dtype, await readFirst(array, FIRST_VALUES, { signal }));
   const isForGpu = !array.device.cpuVisible && array.byteLength >= onGpuBytesMin;
   const onGpu = isForGpu && array.isContiguous && isArithmetic(array.dtype);
-  const statistics = onGpu
-    ? await array.statistics({ signal })
-    : await readStatistics(array, context);
-  return { statistics, firstValues };
+  if (onGpu) return { statistics: await array.statistics({ signal }), firstValues };
+  if (array.byteLength <= readBytesMax)
+    return { statistics: await readStatistics(array, context), firstValues };
+  const sample = await readSample(array, { signal });
+  const sampledOf = array.elementCount;
+  return { statistics: statistics(array.dtype, sample), firstValues, sampledOf };
 }
 
 async function readStatistics(

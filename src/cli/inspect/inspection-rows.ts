@@ -165,14 +165,20 @@ function holderRows({ object, holders, holdersLeftOut }: Inspection): Row[] {
   return rows;
 }
 
-export function valueRows({ statistics, firstValues }: ArrayValues): Row[] {
+export function valueRows({ statistics, firstValues, sampledOf }: ArrayValues): Row[] {
   if (statistics.elementCount === 0) return [["values", "none"]];
   const more = statistics.elementCount > firstValues.length ? ", ..." : "";
   return [
     ["values", `${firstValues.join(", ")}${more}`],
     [statistics.of === "magnitude" ? "magnitude" : "range", rangeWords(statistics)],
     ["special", specialWords(statistics)],
+    ...(sampledOf === undefined ? [] : [["read", readWords(statistics, sampledOf)] as const]),
   ];
+}
+
+function readWords({ elementCount }: Statistics, sampledOf: number): string {
+  const all = plural(sampledOf, "element");
+  return `${elementCount} of ${all}, evenly spread; --all-values reads all`;
 }
 
 function timelineRow({ value, ended }: NonNullable<OpenedFacts["timeline"]>): Row {

@@ -44,7 +44,8 @@ export function printInspection(
 
 function printHistogram(terminal: Terminal, { histogram, values }: OpenedFacts): void {
   if (histogram === undefined || values === undefined) return;
-  const [titles = "", ...lines] = histogramLines(histogram, values.statistics.elementCount);
+  const { statistics, sampledOf = statistics.elementCount } = values;
+  const [titles = "", ...lines] = histogramLines(histogram, sampledOf);
   terminal.line();
   terminal.line(terminal.style("bold", titles));
   for (const line of lines) terminal.line(line);

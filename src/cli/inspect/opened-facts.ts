@@ -7,7 +7,7 @@ import type { SharedBundle } from "../../client/objects/shared-bundle.js";
 import type { DeviceArray } from "../../gpu/arrays/device-array.js";
 import type { CommandContext } from "../command-context.js";
 import { withoutLoaderWords } from "../terminal/words.js";
-import { readValues } from "./array-values.js";
+import { READ_ALL, readValues } from "./array-values.js";
 import type { ArrayFacts, OpenedFacts } from "./inspection-rows.js";
 import { readSampled } from "./sampled-values.js";
 
@@ -23,6 +23,8 @@ export interface MemoryOptions {
   readonly withoutValues?: boolean;
   /** Also counts how often which values occur. */
   readonly histogram?: boolean;
+  /** Reads all values, however many there are. */
+  readonly allValues?: boolean;
 }
 
 /** Facts that need the memory itself. If this process cannot map it, returns the reason. */
@@ -78,11 +80,11 @@ export async function openedFacts(
 
 async function valuesOf(
   array: DeviceArray,
-  { withoutValues, histogram }: MemoryOptions,
+  { withoutValues, histogram, allValues }: MemoryOptions,
   context: Pick<CommandContext, "terminal" | "signal">,
 ): Promise<Pick<OpenedFacts, "values" | "histogram">> {
   if (withoutValues) return {};
-  const values = await readValues(array, context);
+  const values = await readValues(array, context, allValues ? READ_ALL : {});
   if (!histogram) return { values };
   const { signal } = context;
   return { values, histogram: (await readSampled(array, BINS_MAX, { signal })).histogram };

@@ -22,7 +22,8 @@ export async function readSampled(
   };
 }
 
-async function readSample(
+/** The bytes of at most 262,144 elements, spread over the array. */
+export async function readSample(
   array: DeviceArray,
   { signal, timeoutMs }: WaitOptions,
 ): Promise<Uint8Array> {

@@ -11,6 +11,7 @@ import type { Access } from "../../os/mapping.js";
 import { Mapping } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { ownIdentity } from "../../os/process-identity.js";
+import { keepIfSparse } from "../../os/spared-holes.js";
 import { type AddressRange, AddressTable, formatAddress } from "../common/address-table.js";
 import { checkMemorySize } from "../common/argument-checks.js";
 import { checkHandleLength, handleKey } from "../common/exported-handles.js";
@@ -155,6 +156,7 @@ function mapFile(
 ): DevicePointer {
   return acquireIn((scope) => {
     const mapping = scope.own(Mapping.shared(fd, byteLength, access), (it) => it.close());
+    keepIfSparse(mapping, fd);
     return addresses.addMapping(mapping, access);
   });
 }

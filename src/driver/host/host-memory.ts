@@ -9,6 +9,7 @@ import { acquireIn } from "../../base/scope.js";
 import { type Access, Mapping } from "../../os/mapping.js";
 import { createMemoryFile, inspectMemoryFile } from "../../os/memory-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
+import { keepIfSparse } from "../../os/spared-holes.js";
 import { checkExtension, checkMemorySize } from "../common/argument-checks.js";
 import type {
   DriverMemory,
@@ -144,6 +145,7 @@ function mappingCalls(session: HostSession, addresses: HostAddresses): MappingCa
         const map = () =>
           isCopy ? Mapping.copyOnWrite(fd, byteLength) : Mapping.shared(fd, byteLength, use);
         const mapping = scope.own(mapFile(byteLength, use, map), (it) => it.close());
+        if (!isCopy) keepIfSparse(mapping, fd);
         return addresses.addMapping(mapping, use);
       });
     },

@@ -18,6 +18,7 @@ import { libc } from "../../ffi/libc.js";
 import { Mapping } from "../../os/mapping.js";
 import { createMemoryFile, inspectMemoryFile } from "../../os/memory-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
+import { keepIfSparse } from "../../os/spared-holes.js";
 import { systemError } from "../../os/system-error.js";
 import { IPC_HANDLE_BYTES } from "../event-calls.js";
 
@@ -117,6 +118,7 @@ export class HostPoolFile {
       throw noPool("it is no memory file of sealed size");
     return acquireIn((scope) => {
       const mapping = scope.own(mapPool(fd, byteLength), (mapping) => mapping.close());
+      keepIfSparse(mapping, fd);
       // WHY a copy: the creator may write at any time, and the checked values must be the used
       // ones.
       const bytes = Uint8Array.from(mapping.view(0, header.byteLength));

@@ -12,7 +12,10 @@ import type {
   StagingMemory,
 } from "../../driver/gpu-driver.js";
 import { addressOf, copyMemory, viewAt } from "../../os/host-memory.js";
+import { sparseReader } from "../../os/spared-holes.js";
 import { waitUntil } from "../order/adaptive-wait.js";
+
+export { spareHoles } from "../../os/spared-holes.js";
 
 export interface Lane {
   /**
@@ -71,7 +74,10 @@ class DirectLane implements Lane {
   }
 
   async download(from: DevicePointer, bytes: Uint8Array): Promise<void> {
-    await copyMemory(addressOf(bytes), this.#address(from), bytes.byteLength);
+    const address = this.#address(from);
+    const read = sparseReader(address);
+    if (read === undefined) await copyMemory(addressOf(bytes), address, bytes.byteLength);
+    else await read(bytes);
   }
 
   async uploadFrom(
@@ -87,7 +93,15 @@ class DirectLane implements Lane {
     byteLength: number,
     take: (staging: Uint8Array) => Promise<void>,
   ): Promise<void> {
-    await take(viewAt(this.#address(from), byteLength));
+    const address = this.#address(from);
+    const read = sparseReader(address);
+    if (read === undefined) {
+      await take(viewAt(address, byteLength));
+      return;
+    }
+    const staging = this.staging().bytes.subarray(0, byteLength);
+    await read(staging);
+    await take(staging);
   }
 
   async uploadAt(
