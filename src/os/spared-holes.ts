@@ -48,8 +48,8 @@ export function keepIfSparse(mapping: Mapping, fd: OwnedFd): void {
 }
 
 /**
- * Reads mapped memory from this address on, by the descriptor that `keepIfSparse` kept. Undefined if
- * it kept none. The mapping stays open, and the bytes unused, until a read settles.
+ * Reads mapped memory from this address on, by the descriptor that `keepIfSparse` kept. Undefined
+ * if it kept none. The mapping stays open, and the bytes unused, until a read settles.
  */
 export function sparseReader(address: Address): ((into: Uint8Array) => Promise<void>) | undefined {
   for (const { mapping, fd } of sparse) {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { type AddressInfo, connect as connectTcp, createServer } from "node:net";
 import { describe, it } from "node:test";
 import type { HubStatus } from "../../../src/index.js";
@@ -87,6 +88,24 @@ describe("cuda-ipc metrics", () => {
     child.kill("SIGINT");
     const { code, stderr } = await outcome;
     assert.deepEqual([code, stderr], [130, "Interrupted.\n"]);
+  });
+
+  it("serves with --token-file only programs that send the token", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    using _ = await hub.put("secret", Uint8Array.of(1));
+    const { url, child, outcome } = await listening(rig, "--token-file", "token");
+    const token = readFileSync(rig.path("token"), "utf8").trim();
+    for (const authorization of ["", "Bearer x", `Basic ${token}`, token]) {
+      const { status, text } = await scraped(url, { headers: { authorization } });
+      assert.deepEqual([status, text.includes("secret")], [401, false], authorization);
+    }
+    const { status, text } = await scraped(url, { headers: { authorization: `Bearer ${token}` } });
+    assert.equal(status, 200);
+    assert.match(text, /^cuda_ipc_object_bytes\{name="secret",/m);
+    child.kill("SIGTERM");
+    await outcome;
+    assert.match(await rig.fails("USAGE", "metrics", "--token-file", "token"), /add --listen/);
   });
 
   it("refuses a request by the name of a web site, which may rebind it to this machine", async () => {
