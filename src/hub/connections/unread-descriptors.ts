@@ -117,8 +117,8 @@ export class UnreadOfSocket {
   }
 
   /**
-   * Closes the socket, now or when everything is read. Nobody can send on it meanwhile, and its user
-   * has a client less: otherwise that user could fill the hub's table of open files.
+   * Closes the socket, now or when everything is read. Nobody can send on it meanwhile, and it
+   * counts as a client: otherwise its user could fill the hub's table of open files.
    */
   close(): void {
     if (this.settle()) this.#closeSocket();
