@@ -56,7 +56,7 @@ async function metrics(options: MetricsOptions, context: CommandContext): Promis
   const signal = AbortSignal.any([context.signal, parentSignal()]);
   const source = new MetricsSource(watch, signal);
   if (listen === undefined) return context.terminal.text(await source.text());
-  const access = tokenFile === undefined ? undefined : new WebAccess(tokenIn(tokenFile));
+  const access = tokenFile === undefined ? undefined : new WebAccess(await tokenIn(tokenFile));
   const openWords = access === undefined ? OPEN_WORDS : TOKEN_WORDS;
   await serve(listen, metricsHandler(source, access), openWords, signal, context);
   context.signal.throwIfAborted();
