@@ -86,31 +86,47 @@ export function closeForeign(fd: OwnedFd): void {
   closeLater(fd);
 }
 
-/** Freeing less than this takes a few milliseconds. */
-const FREED_AT_ONCE_BYTES = 16 * 1024 * 1024;
+/** The most memory that closes free in one turn of the event loop: a few milliseconds. */
+const FREED_PER_TURN_BYTES = 16n * 1024n * 1024n;
+
+let freedBytes = 0n;
+/** Files that were closed in this turn. Only the last close of a file frees it. */
+const freed = new Set<string>();
 
 /**
  * Closes memory or a bell from another process. The last close frees the memory, at about 100 ms
- * for each GiB, so large memory is closed on the thread pool, one file at a time.
+ * for each GiB. So only a little is closed in each turn of the event loop, whoever calls. The rest
+ * is closed on the thread pool, one file at a time.
  */
 export function closeMemory(fd: OwnedFd): void {
-  if (!isLargeMemory(fd)) {
-    fd.close();
-    return;
-  }
-  closeLater(fd);
+  if (fd.closed) return;
+  if (mayFreeNow(fd)) fd.close();
+  else closeLater(fd);
 }
 
-/** True if it cannot be inspected: it is then closed where nobody waits for it. */
-function isLargeMemory(fd: OwnedFd): boolean {
+/** False if it cannot be inspected: it is then closed where nobody waits for it. */
+function mayFreeNow(fd: OwnedFd): boolean {
   try {
-    if (!hasSeals(fd)) return false;
-    const { size, blocks } = statFile(fd);
+    if (!hasSeals(fd)) return true;
+    const { size, blocks, dev, ino } = statFile(fd);
+    const file = `${dev}:${ino}`;
+    if (freed.has(file)) return true;
     // Memory can lie behind the end of a file, too.
-    return size > FREED_AT_ONCE_BYTES || blocks * 512n > FREED_AT_ONCE_BYTES;
-  } catch {
+    const allocated = blocks * 512n;
+    const bytes = size > allocated ? size : allocated;
+    if (freedBytes + bytes > FREED_PER_TURN_BYTES) return false;
+    if (freed.size === 0) setImmediate(beginTurn);
+    freed.add(file);
+    freedBytes += bytes;
     return true;
+  } catch {
+    return false;
   }
+}
+
+function beginTurn(): void {
+  freed.clear();
+  freedBytes = 0n;
 }
 
 /** A descriptor that cannot be inspected is closed all the same. */

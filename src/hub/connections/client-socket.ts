@@ -8,6 +8,7 @@ import { limits } from "../../base/limits.js";
 import { GrowingPause } from "../../base/pause.js";
 import { releaseAll } from "../../base/scope.js";
 import { FdWatch } from "../../os/fd-watch.js";
+import { closeMemory } from "../../os/foreign-fd.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { Packet, SeqpacketSocket } from "../../os/seqpacket.js";
 import { encodeMessage } from "../../wire/codec.js";
@@ -149,7 +150,7 @@ export class ClientSocket {
     this.#gate.receive(this.#socket, {
       onPacket: (packet) => {
         if (this.#open) this.#arrived.push(packet);
-        else for (const fd of packet.fds) fd.close();
+        else for (const fd of packet.fds) closeMemory(fd);
       },
       onDone: (failure) => this.#takeBack(failure),
     });
@@ -213,7 +214,8 @@ export class ClientSocket {
     // WHY later while the gate receives: closing the last descriptor of a socket closes what lies
     // in it, and that must be the gate.
     const closeSocket = () => (this.#lent ? this.#socket.shutDown() : this.#unread.close());
-    releaseAll([() => this.#watch.close(), closeSocket, ...arrived.map((fd) => () => fd.close())]);
+    const closes = arrived.map((fd) => () => closeMemory(fd));
+    releaseAll([() => this.#watch.close(), closeSocket, ...closes]);
   }
 
   #sendWaiting(next: Waiting): Sent {

@@ -21,6 +21,12 @@ import { until } from "../../support/until.js";
 import { LingeringSockets } from "../../support/waiting-fds.js";
 
 const O_PATH = 0o10000000;
+const MiB = 2 ** 20;
+
+/** What was planned for the end of this turn of the event loop has run then. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
 
 describe("kindOf", () => {
   checkLeaks();
@@ -80,6 +86,31 @@ describe("closeMemory", () => {
     closeMemory(behindItsEnd);
     await until("it is closed on the pool, after the other", () => mock.callCount() === 2);
     assert.ok([small, bell, large].every(({ closed }) => closed));
+  });
+
+  it("frees 16 MiB in a turn of the event loop, however many files it closes", async (t) => {
+    await nextTurn();
+    const { mock } = t.mock.method(libc().close, "async");
+    const many = Array.from({ length: 40 }, (_, index) => createMemoryFile(`many ${index}`, MiB));
+    const links = many.map(linkOf);
+    const twins = many.map((fd) => fd.duplicate());
+    for (const fd of [...many, ...twins]) closeMemory(fd);
+    assert.ok(
+      [...many, ...twins].every(({ closed }) => closed),
+      "for their owners they are closed",
+    );
+    assert.deepEqual(
+      links.map(isOpen),
+      links.map((_, index) => index >= 16),
+      "a file of which another descriptor was closed in this turn counts once",
+    );
+    await until("the rest is closed on the pool", () => !links.some(isOpen));
+    assert.equal(mock.callCount(), 2 * (40 - 16));
+    await nextTurn();
+    const next = createMemoryFile("next", 16 * MiB);
+    const link = linkOf(next);
+    closeMemory(next);
+    assert.ok(!isOpen(link), "the next turn frees as much");
   });
 });
 

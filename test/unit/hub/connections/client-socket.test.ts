@@ -4,12 +4,14 @@ import { constants } from "node:os";
 import { beforeEach, describe, it } from "node:test";
 import { limits } from "../../../../src/base/limits.js";
 import { interceptLibc } from "../../../../src/ffi/intercept-libc.js";
+import { libc } from "../../../../src/ffi/libc.js";
 import { ClientSocket } from "../../../../src/hub/connections/client-socket.js";
 import { UnreadDescriptors } from "../../../../src/hub/connections/unread-descriptors.js";
-import type { UserGate } from "../../../../src/hub/gate/descriptor-gate.js";
+import type { GateSink, UserGate } from "../../../../src/hub/gate/descriptor-gate.js";
 import { unlimitedQuota } from "../../../../src/hub/limits/policy.js";
 import { Account } from "../../../../src/hub/limits/quota.js";
 import { createMemoryFile } from "../../../../src/os/memory-file.js";
+import type { OwnedFd } from "../../../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 import { systemError } from "../../../../src/os/system-error.js";
 import type { Reply } from "../../../../src/wire/messages.js";
@@ -17,6 +19,8 @@ import { checkLeaks } from "../../../support/leak-check.js";
 import { until } from "../../../support/until.js";
 
 const ETOOMANYREFS = 109;
+/** More than closes free in one turn of the event loop. */
+const LARGE = 17 * 2 ** 20;
 const PADDING = "x".repeat(50_000);
 
 const gate: UserGate = {
@@ -43,6 +47,7 @@ describe("ClientSocket", () => {
 
   function open(
     quota: { readonly unreadBytes?: number; readonly unreadDescriptors?: number } = {},
+    ownGate = gate,
   ): void {
     const [own, other] = SeqpacketSocket.pair();
     peer = other;
@@ -51,7 +56,7 @@ describe("ClientSocket", () => {
     client = new ClientSocket(
       own,
       account,
-      { unread, gate },
+      { unread, gate: ownGate },
       {
         onReady: () => {
           while (client.flush());
@@ -166,6 +171,26 @@ describe("ClientSocket", () => {
     const ids: number[] = [];
     await until("both have come", () => ids.push(...read().ids) === 2);
     assert.deepEqual([asked, ends], [3, []]);
+  });
+
+  it("frees the memory of messages that nobody handles any more on the thread pool", async (t) => {
+    let sink: GateSink | undefined;
+    const receive: UserGate["receive"] = (_socket, given) => {
+      sink = given;
+    };
+    open({}, { ...gate, receive });
+    using memory = createMemoryFile("memory", 4096);
+    peer.trySend(Buffer.from("x"), [memory]);
+    client.receive(false);
+    const { mock } = t.mock.method(libc().close, "async");
+    const [before, after] = [createMemoryFile("large", LARGE), createMemoryFile("large", LARGE)];
+    const packet = (fd: OwnedFd) => ({ bytes: Buffer.from("x"), fds: [fd], damage: undefined });
+    sink?.onPacket(packet(before));
+    client.close();
+    sink?.onPacket(packet(after));
+    assert.ok(before.closed && after.closed);
+    await until("both are freed", () => mock.callCount() === 2);
+    sink?.onDone(undefined);
   });
 
   const shortages = {
