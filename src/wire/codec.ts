@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
-import { isDeeperThan } from "./json-counts.js";
+import { hasMoreCommas, isDeeperThan } from "./json-counts.js";
 import {
   PROTOCOL_VERSION,
   type Reply,
@@ -34,9 +34,27 @@ export function encodeMessage(message: Request | Reply | PeerMessage): Uint8Arra
   return bytes;
 }
 
-/** @throws INVALID_MESSAGE, PROTOCOL_MISMATCH */
-export function decodeRequest(bytes: Uint8Array): Request {
-  return checked("a request", requestSchema, parse("a request", bytes));
+/** No request is shorter and costs much to parse. */
+const PARSED_UNSEEN_BYTES = 1024;
+/** Far more than any request has. */
+const COMMAS_MAX = 1024;
+
+/**
+ * @param onId called with the id of a request, also if the rest of it cannot be decoded; 0 if it
+ * has none. Not called if it is no JSON.
+ * @throws INVALID_MESSAGE, PROTOCOL_MISMATCH
+ */
+export function decodeRequest(bytes: Uint8Array, onId?: (id: number) => void): Request {
+  if (isCostly(bytes)) {
+    throw new CudaIpcError(
+      "INVALID_MESSAGE",
+      `Cannot read a request: over ${limits.jsonLevelsMax} levels of lists and objects ` +
+        `(jsonLevelsMax), or over ${COMMAS_MAX} commas`,
+    );
+  }
+  const value = parseJson("a request", bytes);
+  onId?.(idIn(value));
+  return checked("a request", requestSchema, ofThisVersion("a request", value));
 }
 
 /** @throws INVALID_MESSAGE, PROTOCOL_MISMATCH */
@@ -65,23 +83,42 @@ export function decodePeerMessage<Schema extends v.GenericSchema>(
   return checked(what, schema, parse(what, bytes));
 }
 
-/** The id of a request that could not be decoded, for the refusal; 0 if it has none. */
+/** The id of a request of which a part is lost; 0 if it has none. */
 export function idOf(bytes: Uint8Array): number {
   try {
-    const value: unknown = JSON.parse(decoder.decode(bytes));
-    const id = typeof value === "object" && value !== null && "id" in value ? value.id : 0;
-    return typeof id === "number" && Number.isSafeInteger(id) && id > 0 ? id : 0;
+    return isCostly(bytes) ? 0 : idIn(JSON.parse(decoder.decode(bytes)));
   } catch {
     // It is not JSON. The caller has the error that says so.
     return 0;
   }
 }
 
+function idIn(value: unknown): number {
+  const id = typeof value === "object" && value !== null && "id" in value ? value.id : 0;
+  return typeof id === "number" && Number.isSafeInteger(id) && id > 0 ? id : 0;
+}
+
+/** True if it would take milliseconds to parse: 64 KiB have room for 32,000 levels. */
+function isCostly(bytes: Uint8Array): boolean {
+  if (bytes.byteLength <= PARSED_UNSEEN_BYTES) return false;
+  return isDeeperThan(limits.jsonLevelsMax, bytes) || hasMoreCommas(COMMAS_MAX, bytes);
+}
+
 /** @param levelsMax lists and objects in each other */
 function parse(what: string, bytes: Uint8Array, levelsMax?: number): unknown {
-  let value: unknown;
+  const value = parseJson(what, bytes);
+  if (levelsMax !== undefined && isDeeperThan(levelsMax, bytes)) {
+    throw new CudaIpcError(
+      "INVALID_MESSAGE",
+      `Cannot read ${what}: its JSON has more levels than the limit (jsonLevelsMax), ${levelsMax}`,
+    );
+  }
+  return ofThisVersion(what, value);
+}
+
+function parseJson(what: string, bytes: Uint8Array): unknown {
   try {
-    value = JSON.parse(decoder.decode(bytes));
+    return JSON.parse(decoder.decode(bytes));
   } catch (cause) {
     throw new CudaIpcError(
       "INVALID_MESSAGE",
@@ -91,12 +128,10 @@ function parse(what: string, bytes: Uint8Array, levelsMax?: number): unknown {
       },
     );
   }
-  if (levelsMax !== undefined && isDeeperThan(levelsMax, bytes)) {
-    throw new CudaIpcError(
-      "INVALID_MESSAGE",
-      `Cannot read ${what}: its JSON has more levels than the limit (jsonLevelsMax), ${levelsMax}`,
-    );
-  }
+}
+
+/** @throws PROTOCOL_MISMATCH */
+function ofThisVersion(what: string, value: unknown): unknown {
   const version = typeof value === "object" && value !== null && "v" in value ? value.v : undefined;
   if (typeof version === "number" && version !== PROTOCOL_VERSION) {
     throw new CudaIpcError(

@@ -18,10 +18,11 @@ interface User {
 /** The most that one user costs another in a turn. Shorter turns would only poll more. */
 const SLICE_MS = 0.5;
 /**
- * The most time that a user owes after a long message. It is small because the time is wall-clock
- * time: a process that did not run for a while is not the user's fault.
+ * The most time that a user owes after a long message. A process that did not run for a while is
+ * not the user's fault, and this is wall-clock time. Such a debt delays the user only while others
+ * work, because a turn without work is short.
  */
-const DEBT_MAX_MS = 6 * SLICE_MS;
+const DEBT_MAX_MS = 100 * SLICE_MS;
 
 export class UserTurns {
   /** Users that have used time in this turn, or have work to do. */

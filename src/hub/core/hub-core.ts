@@ -124,12 +124,16 @@ export class HubCore<Fd> {
    */
   packet(id: ConnectionId, bytes: Uint8Array, fds: readonly Fd[]): void {
     const attached = new Attachments(fds);
+    let number = 0;
+    const onId = (found: number) => {
+      number = found;
+    };
     try {
       const connection = this.#sessions.find(id);
       if (connection?.attached && !connection.session?.isOver)
-        this.#handle(connection, decodeRequest(bytes), attached);
+        this.#handle(connection, decodeRequest(bytes, onId), attached);
     } catch (error) {
-      this.refuse(id, idOf(bytes), error);
+      this.refuse(id, number, error);
       this.#ports.hangUp(id);
     } finally {
       for (const fd of fds) if (!attached.kept.has(fd)) this.#ports.closeFd(fd);

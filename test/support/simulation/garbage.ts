@@ -27,6 +27,13 @@ const texts: readonly (readonly [text: string, id: number, code: string])[] = [
     7,
     "INVALID_MESSAGE",
   ],
+  // Too costly to parse, so the hub does not look for the id.
+  [
+    `{"v":1,"id":7,"op":"status","more":${"[".repeat(600)}${"]".repeat(600)}}`,
+    0,
+    "INVALID_MESSAGE",
+  ],
+  [`{"v":1,"id":7,"op":"status","more":[0${",0".repeat(1100)}]}`, 0, "INVALID_MESSAGE"],
 ];
 
 export function garbage(random: Random): SpoiledPacket {

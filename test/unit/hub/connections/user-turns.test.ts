@@ -80,6 +80,16 @@ describe("turns of users", () => {
     turns.close();
   });
 
+  it("give others as much time as a long message took, before its user's next one", async () => {
+    const { turns, ran, job } = rig();
+    turns.ready(1, job("slow", 1, 20));
+    turns.ready(1, job("next", 1, 0));
+    turns.ready(2, job("other", 100, 0.5));
+    await until("all is done", () => ran.length === 102);
+    assert.equal(ran.indexOf("next"), 1 + 20 / 0.5);
+    turns.close();
+  });
+
   it("go on after a job that throws, and log the error", () => {
     const { turns, ran, errors, job } = rig();
     turns.ready(1, {

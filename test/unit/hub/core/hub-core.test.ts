@@ -34,6 +34,47 @@ describe("a session", () => {
     assert.deepEqual([rig.hungUp, rig.open.size], [[1, 1], 0]);
   });
 
+  const list = (text: string) => `{"v":1,"id":7,"op":"list","x":${text}}`;
+  const hostile = {
+    "lists in lists": list("[".repeat(32_000) + "]".repeat(32_000)),
+    "objects in objects": list(`${'{"a":'.repeat(9000)}0${"}".repeat(9000)}`),
+    "lists without an end": "[".repeat(65_000),
+    "a long list": list(`[${"0,".repeat(30_000)}0]`),
+    "many fields": list(`0,${Array.from({ length: 6000 }, (_, at) => `"k${at}":1`).join()}`),
+  };
+  for (const [what, text] of Object.entries(hostile)) {
+    it(`that sends ${what} is hung up on, and nothing is parsed`, (t) => {
+      const rig = new CoreRig();
+      rig.greeted(1);
+      const { mock } = t.mock.method(JSON, "parse");
+      rig.core.packet(1, Buffer.from(text), []);
+      rig.core.damagedPacket(1, Buffer.from(text), new CudaIpcError("TOO_MANY_FDS", "lost"));
+      assert.equal(mock.callCount(), 0);
+      assert.deepEqual([rig.codes(1, 0), rig.hungUp], [["INVALID_MESSAGE", "TOO_MANY_FDS"], [1]]);
+    });
+  }
+
+  it("that is refused has each message parsed once", (t) => {
+    const rig = new CoreRig();
+    rig.greeted(1);
+    const { mock } = t.mock.method(JSON, "parse");
+    for (const text of ['{"v":1,"id":77,"op":"nonsense"}', '{"v":2,"id":78}', "not JSON"])
+      rig.core.packet(1, Buffer.from(text), []);
+    assert.equal(mock.callCount(), 3);
+    assert.deepEqual(
+      [77, 78, 0].map((id) => rig.codes(1, id)),
+      [["INVALID_MESSAGE"], ["PROTOCOL_MISMATCH"], ["INVALID_MESSAGE"]],
+    );
+  });
+
+  it("may name an object with as many brackets, commas and quotes as it likes", () => {
+    const rig = new CoreRig();
+    rig.greeted(1);
+    for (const name of ["[{,".repeat(5000), '\\"['.repeat(5000), '"'.repeat(16_000)])
+      assert.equal(rig.failure(1, "inspect", { name }), "INVALID_NAME");
+    assert.deepEqual(rig.hungUp, []);
+  });
+
   it("of another version gets an error with both versions", () => {
     const rig = new CoreRig();
     rig.core.connected(1, peerOf(1001));
