@@ -3,7 +3,16 @@
  * written at once is dropped: a full disk, a stopped terminal or a reader that does not read must
  * not stop the hub.
  */
-import { fstatSync, ftruncateSync, readSync, type Stats, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  type Stats,
+  writeSync,
+} from "node:fs";
 import {
   type Log,
   type LogEvent,
@@ -15,7 +24,12 @@ import {
   takesLevel,
 } from "../base/log-events.js";
 import { logLine } from "../base/log-line.js";
+import { libc } from "../ffi/libc.js";
 import { POLLOUT, pollFd } from "./file-calls.js";
+
+const { O_APPEND } = constants;
+const F_GETFL = 3;
+const F_SETFL = 4;
 
 const BYTES_MAX = 4 * 1024 * 1024;
 const KEPT_BYTES = 1024 * 1024;
@@ -83,7 +97,7 @@ function isJournal({ dev, ino }: Stats): boolean {
 /** Shortens a log file over 4 MiB to its last lines, or to none if it cannot be read. */
 export function dropOldLines(fd: number, format: LogFormat): void {
   const { size } = fstatSync(fd);
-  if (size <= BYTES_MAX) return;
+  if (size <= BYTES_MAX || !appends(fd)) return;
   const kept = Buffer.alloc(KEPT_BYTES);
   const length = tryRead(fd, kept, size - KEPT_BYTES);
   const begin = kept.indexOf("\n") + 1;
@@ -98,10 +112,29 @@ function noteOfDrop(format: LogFormat): string {
   return logLine(format, { time: new Date(), event: "lines-dropped", message, fields: {} });
 }
 
-/** Returns 0 on failure: a log that is open only for writing must still be usable. */
+/**
+ * Makes each write go to the end of the file. WHY: a shell opens `> file` without O_APPEND. After
+ * the file is shortened, the next line would be written behind megabytes of zeros.
+ * @returns false if the system refuses
+ */
+function appends(fd: number): boolean {
+  const flags = libc().fcntl(fd, F_GETFL, 0);
+  if (flags < 0) return false;
+  return (flags & O_APPEND) !== 0 || libc().fcntl(fd, F_SETFL, flags | O_APPEND) >= 0;
+}
+
+/**
+ * Opens the file for reading, because a shell opens `> file` only for writing.
+ * @returns 0 on failure: the log must still be usable
+ */
 function tryRead(fd: number, into: Uint8Array, byteOffset: number): number {
   try {
-    return readSync(fd, into, 0, into.byteLength, byteOffset);
+    const reader = openSync(`/proc/self/fd/${fd}`, "r");
+    try {
+      return readSync(reader, into, 0, into.byteLength, byteOffset);
+    } finally {
+      closeSync(reader);
+    }
   } catch {
     return 0;
   }
