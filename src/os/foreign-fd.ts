@@ -5,12 +5,15 @@
  * https://man7.org/linux/man-pages/man2/statx.2.html
  */
 import { readFileSync, readlinkSync } from "node:fs";
+import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import { libc } from "../ffi/libc.js";
 import { statFile } from "./file-calls.js";
 import { addressOf } from "./host-memory.js";
 import { createMemoryFile, hasSeals } from "./memory-file.js";
 import { OwnedFd } from "./owned-fd.js";
+import { AF_UNIX, SOCK_CLOEXEC, SOCK_SEQPACKET } from "./socket-layout.js";
+import { trySendMessage } from "./socket-message.js";
 import { fromNodeError } from "./system-error.js";
 
 /** Memory files, bells and GPU memory can be closed without waiting. Other kinds may wait. */
@@ -96,16 +99,19 @@ const freed = new Set<string>();
 /**
  * Closes memory or a bell from another process. The last close frees the memory, at about 100 ms
  * for each GiB. So only a little is closed in each turn of the event loop, whoever calls. The rest
- * is closed on the thread pool, one file at a time.
+ * is freed on one thread of the pool.
  */
 export function closeMemory(fd: OwnedFd): void {
   if (fd.closed) return;
-  if (mayFreeNow(fd)) fd.close();
+  const freesNow = mayFreeNow(fd);
+  if (freesNow) fd.close();
+  else if (freesNow === false) freeLater(fd);
+  // It cannot be inspected, so its close may wait.
   else closeLater(fd);
 }
 
-/** False if it cannot be inspected: it is then closed where nobody waits for it. */
-function mayFreeNow(fd: OwnedFd): boolean {
+/** Undefined if it cannot be inspected. */
+function mayFreeNow(fd: OwnedFd): boolean | undefined {
   try {
     if (!hasSeals(fd)) return true;
     const { size, blocks, dev, ino } = statFile(fd);
@@ -120,7 +126,7 @@ function mayFreeNow(fd: OwnedFd): boolean {
     freedBytes += bytes;
     return true;
   } catch {
-    return false;
+    return undefined;
   }
 }
 
@@ -155,6 +161,56 @@ function closeNext(): void {
     unclosed.shift();
     closeNext();
   });
+}
+
+/** Memory that waits to be freed. */
+const unfreed: OwnedFd[] = [];
+let isFreeing = false;
+
+function freeLater(fd: OwnedFd): void {
+  unfreed.push(new OwnedFd(fd.take()));
+  if (!isFreeing) freeNext();
+}
+
+function freeNext(): void {
+  const next = bundle(unfreed.splice(0, limits.scmRightsFdsMax));
+  isFreeing = next !== undefined;
+  if (next !== undefined) libc().close.async(next.take(), freeNext);
+}
+
+/**
+ * One descriptor whose close frees them all: of a socket in which they lie unread. WHY: the thread
+ * pool takes one close in each turn of the loop, and a client can send hundreds in that time.
+ */
+function bundle(fds: OwnedFd[]): OwnedFd | undefined {
+  if (fds.length < 2) return fds[0];
+  const pair = new Int32Array(new ArrayBuffer(8));
+  const type = SOCK_SEQPACKET | SOCK_CLOEXEC;
+  const [near = -1, far = -1] = libc().socketpair(AF_UNIX, type, 0, pair) < 0 ? [] : pair;
+  if (far < 0) return firstOf(fds);
+  using sender = new OwnedFd(near);
+  const unread = new OwnedFd(far);
+  if (!trySend(sender, fds)) {
+    unread.close();
+    return firstOf(fds);
+  }
+  for (const fd of fds) fd.close();
+  return unread;
+}
+
+function trySend(sender: OwnedFd, fds: readonly OwnedFd[]): boolean {
+  try {
+    return trySendMessage(sender, Buffer.from(" "), fds);
+  } catch {
+    // For example, this user has too many descriptors in flight.
+    return false;
+  }
+}
+
+/** The others wait again. */
+function firstOf(fds: OwnedFd[]): OwnedFd | undefined {
+  unfreed.unshift(...fds.slice(1));
+  return fds[0];
 }
 
 /** True if it can be GPU memory. Memory files count, too, because stand-ins for a GPU use them. */
