@@ -1,7 +1,6 @@
 /** Everything that the sessions of a hub hold and wait for. */
-import { CudaIpcError } from "../../base/errors.js";
 import type { HubPolicy } from "../limits/policy.js";
-import { requestsOfNobody } from "../objects/link-access.js";
+import { clientLeft, requestsOfNobody } from "../objects/link-access.js";
 import { ObjectTable } from "../objects/object-table.js";
 import { ChangeWaits } from "./change-waits.js";
 import { Drains } from "./drains.js";
@@ -30,7 +29,8 @@ export function nothingHeld<Fd>(
   const waiting = new WaitingOpens<Fd>();
   const objects = new ObjectTable<Fd>(ports, nextId, (lease) => {
     drains.leaseEnded(lease);
-    const requests = requestsOfNobody(lease, (name) => objects.index.find(name));
+    const { name } = lease.object;
+    const requests = requestsOfNobody(name, (name) => objects.index.find(name));
     if (requests !== undefined) refuseRequests(requests, waiting, ports);
   });
   const changeWaits = new ChangeWaits<Fd>(ports);
@@ -41,8 +41,7 @@ export function nothingHeld<Fd>(
 
 /** Tells the worker that waits for these requests of a client that the client has left. */
 function refuseRequests<Fd>(name: string, waiting: WaitingOpens<Fd>, ports: HubPorts<Fd>): void {
-  const found = "the client that claimed the offer has left";
-  const error = new CudaIpcError("NOT_FOUND", `Cannot open "${name}": ${found}`);
+  const error = clientLeft(name);
   for (const session of waiting.sessionsFor(name)) {
     for (;;) {
       const request = waiting.takeFirst(session, name);

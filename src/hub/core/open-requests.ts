@@ -12,7 +12,7 @@ import {
 import { checkName } from "../../wire/names.js";
 import { checkAccess } from "../descriptors/check-descriptor.js";
 import { givenDescriptors } from "../descriptors/given-descriptors.js";
-import { checkLinkAccess } from "../objects/link-access.js";
+import { checkLinkAccess, clientLeft, requestsOfNobody } from "../objects/link-access.js";
 import type { ObjectTable } from "../objects/object-table.js";
 import {
   freeSeats,
@@ -53,7 +53,7 @@ export class OpenRequests<Fd> {
     const found =
       object === undefined ? this.absence(name, session.peer) : notReady(object, session.peer);
     if (object !== undefined && found === undefined) this.#tryGrant(session, request, object);
-    else if (request.wait) this.#waiting.add({ session, request });
+    else if (request.wait) this.#wait(session, request);
     else throw new CudaIpcError("NOT_FOUND", `Cannot open "${name}": ${found}`);
   }
 
@@ -85,6 +85,13 @@ export class OpenRequests<Fd> {
   /** Says why there is no object of this name. */
   absence(name: string, peer: Peer): string {
     return this.#objects.lost.explain(name, peer) ?? "no object of this name is shared";
+  }
+
+  #wait(session: Session<Fd>, request: Open): void {
+    const { name } = request;
+    if (requestsOfNobody(name, (name) => this.#objects.index.find(name)) === name)
+      throw clientLeft(name);
+    this.#waiting.add({ session, request });
   }
 
   /** @returns whether the session may have more waiting opens of this name */

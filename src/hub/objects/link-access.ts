@@ -63,14 +63,19 @@ export function checkLinkAccess<Fd>(
 /**
  * The name of the requests that nobody will make, because the client that has claimed the offer has
  * left. Its worker should make another offer.
- * @param ended was a lease on one of the two channels
+ * @param name of one of the two channels
  */
-export function requestsOfNobody<Fd>(ended: Lease<Fd>, find: Find<Fd>): string | undefined {
-  const link = linkNameOf(ended.object.name);
+export function requestsOfNobody<Fd>(name: string, find: Find<Fd>): string | undefined {
+  const link = linkNameOf(name);
   const replies = link && find(link.reply);
   if (replies?.hadReader !== true || readerOf(replies) !== undefined) return undefined;
   const requests = requestName(replies.name);
   return find(requests) === undefined ? requests : undefined;
+}
+
+export function clientLeft(name: string): CudaIpcError {
+  const found = "the client that claimed the offer has left";
+  return new CudaIpcError("NOT_FOUND", `Cannot open "${name}": ${found}`);
 }
 
 function readerOf<Fd>({ leases }: SharedObject<Fd>): Lease<Fd> | undefined {

@@ -18,6 +18,7 @@ import {
   isOfOthers,
   isReady,
   mayManage,
+  requestsOfNobody,
   usesOf,
   workerOfRequests,
 } from "./memory-rules.js";
@@ -346,7 +347,8 @@ function open(event: Event, session: ModelSession, message: RequestOf<"open">) {
   if (message.access !== wanted) return judge.fails(id, message.id, "INVALID_MESSAGE");
   const object = model.names.get(message.name);
   if (object !== undefined && isReady(object)) return grant(event, session, message, object);
-  if (!message.wait) return judge.fails(id, message.id, "NOT_FOUND");
+  if (!message.wait || requestsOfNobody(model, message) === message.name)
+    return judge.fails(id, message.id, "NOT_FOUND");
   if (session.waits.has(message.id)) return judge.fails(id, message.id, "INVALID_MESSAGE");
   const refusal = model.refusal(session.tally, session.peer.uid, { waitingOpens: 1 });
   if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);

@@ -281,6 +281,13 @@ describe("the channels of a link", () => {
     assert.deepEqual(codes(), [undefined, denied, undefined, undefined, undefined]);
   });
 
+  it("are not waited for once the client has left without making its own", () => {
+    offerChannel(ALICE);
+    rig.result(CARL, "release", { lease: claimed(CARL) });
+    const { reply } = rig.ask(ALICE, "open", { name: REQUESTS, ...READER, wait: true });
+    assert.match(JSON.stringify(reply), /NOT_FOUND.+the client that claimed the offer has left/);
+  });
+
   it("are given up at once when the client leaves before it has made its own", () => {
     for (const left of ["offer", "both", "unpublished"] as const) {
       rig = new CoreRig(SERVING_ALL);
