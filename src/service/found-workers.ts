@@ -1,5 +1,5 @@
 /** Remembers which workers a client could not use, and why. */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import type { FoundOffer } from "./service-names.js";
 
 /** Instead of a worker, if the bridge could offer none. */
@@ -48,6 +48,8 @@ export class FoundWorkers {
   }
 
   refused(worker: string, error: unknown): void {
+    // An offer has one client ever. It may have been this one, which then knows more.
+    if (hasCode(error, "READERS_FULL") && this.#unusable.has(worker)) return;
     this.#unusable.set(worker, error);
   }
 

@@ -250,7 +250,9 @@ class WorkerSearch:
                 raise
             # Another client was faster, or the worker is gone. The next worker may do.
             with self._changed:
-                self._unusable[what] = wrong
+                # An offer has one client ever. It may have been this one, which then knows more.
+                if wrong.code != "READERS_FULL" or what not in self._unusable:
+                    self._unusable[what] = wrong
             return False
 
     @contextlib.contextmanager
