@@ -90,12 +90,17 @@ class Connection(PacketSocket):
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
         # A cancellation hangs up, which ends the poll.
-        deadline.on_cancel(lambda: self.socket.shutdown(socket.SHUT_RDWR))
+        deadline.on_cancel(self._hang_up)
         try:
             if not poll.poll(deadline.remaining_ms):
                 raise deadline.timed_out(self._silence(deadline))
         finally:
             deadline.on_cancel(None)
+
+    def _hang_up(self) -> None:
+        # The thread that waited may have closed it meanwhile.
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def receive(self) -> None:
         """Handles the packets that are there."""

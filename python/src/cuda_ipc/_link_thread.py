@@ -84,6 +84,14 @@ class LinkThread:
                 with contextlib.suppress(Exception):
                     listener(reason)
 
+    def tell_end(self, listener: Callable[[CudaIpcError], object]) -> None:
+        with self._changed:
+            reason = self.ended
+            if reason is None:
+                self.on_end.append(listener)
+        if reason is not None and reason.code != "CLOSED":
+            threading.Thread(target=listener, args=(reason,), daemon=True).start()
+
     def _run(self) -> None:
         # A signal must interrupt the thread that waits, which is the main one.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

@@ -40,10 +40,10 @@ class Hub(HubTensors, HubTimelines, HubServices, ClosingAsync, OfProcess):
     def on_end(self, listener: Callable[[CudaIpcError], object]) -> None:
         """Calls `listener` once if no hub is looked for any more, on another thread.
 
-        Its argument says why: the hub was stopped on purpose, or none was found in time. What is
-        mapped stays usable. `close()` does not call it.
+        If that is so already, it is called soon. Its argument says why: the hub was stopped on
+        purpose, or none was found in time. What is mapped stays usable. `close()` does not call it.
         """
-        self._link.on_end.append(listener)
+        self._link.tell_end(listener)
 
     def close(self) -> None:
         """Gives back all that it holds, and hangs up. The second time it does nothing.
