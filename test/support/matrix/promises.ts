@@ -60,13 +60,15 @@ export async function waitFor(world: World, { step }: Cell): Promise<Waiting | u
  */
 export async function checkVisible(
   world: World,
-  { step }: Cell,
+  { step, role }: Cell,
   stamp: number,
   { outcomes }: Pick<RunResult, "outcomes"> = { outcomes: [] },
 ): Promise<void> {
   let array: SharedArray;
+  // The next hub has the name at once, and the memory when its publisher is back.
+  const wait = step === "replace" && role === "hub";
   try {
-    array = await world.bystander.open(NAME, { wait: false });
+    array = await world.bystander.open(NAME, { wait, timeoutMs: LONG_MS });
   } catch (error) {
     assert.ok(hasCode(error, "NOT_FOUND") && step !== "replace", String(error));
     return;
