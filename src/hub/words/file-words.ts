@@ -24,7 +24,7 @@ import {
 } from "../../ring/channel-end.js";
 import { HEADERS_AT, PAGE_BYTES } from "../../ring/channel-layout.js";
 
-/** What to write. With `ring` the descriptor is a bell, which is rung. */
+/** What to write into a file. `ring` rings a bell instead: the descriptor is then the bell. */
 export type WordOrder =
   | { readonly op: "endTimeline" | "awaitOwner"; readonly byteOffset: number }
   | { readonly op: "beginSeat"; readonly lease: number }

@@ -113,7 +113,7 @@ describe("Replicas", () => {
     const fetching = replicas(async () => {}, later);
     await fetching.replicas.keepInStep([claimed]);
     assert.deepEqual(fetching.fetched, []);
-    // Of the bridge's own user it is a copy.
+    // The same object counts as a copy if it belongs to the bridge's own user.
     await fetching.replicas.keepInStep([copy]);
     assert.deepEqual(fetching.fetched, [later]);
   });

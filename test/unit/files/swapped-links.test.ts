@@ -117,7 +117,10 @@ const writes: Readonly<Record<string, (path: string) => Promise<unknown>>> = {
   tokenIn: async (path) => tokenIn(path),
 };
 
-/** What an attacker replaces, if `path` is written through a link of this user, `way`. */
+/**
+ * The attacker replaces one of these while this user writes to `path`. The path leads through the
+ * link `way`, which belongs to this user.
+ */
 const places: Readonly<Record<string, (path: string) => string>> = {
   "the folder": dirname,
   "this user's own link": (path) => join(dirname(path), "..", "way"),

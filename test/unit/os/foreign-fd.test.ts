@@ -26,7 +26,7 @@ import { LingeringSockets } from "../../support/waiting-fds.js";
 const O_PATH = 0o10000000;
 const MiB = 2 ** 20;
 
-/** What was planned for the end of this turn of the event loop has run then. */
+/** Resolves in the next turn of the event loop, after what `setImmediate` had planned before. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
